@@ -1,1 +1,4 @@
-"""Crates: a run as one file that others can cite, verify and repeat (docs/publish-a-run.md)."""
+"""Makes and reads crates. A crate is a zip with the run of a campaign (docs/publish-a-run.md).
+
+Others can cite, verify and repeat the run.
+"""

@@ -1,8 +1,9 @@
-"""The zip of a crate, its manifest, and the manifest's signature.
+"""Makes and reads the zip of a crate, its manifest, and the manifest's signature.
 
-Files are in order of their names, dated 1980-01-01 and not compressed, so that packing the same
-files gives the same bytes. A zip that another program packed is read, too, if its files are not
-compressed. So no file takes more memory than the zip, whatever size its header states.
+A crate is a zip with the run of a campaign. Its files are sorted by name, dated 1980-01-01 and not
+compressed, so that packing the same files gives the same bytes. A zip that another program has made
+can be read too, if its files are not compressed. Since compressed files are refused, a file never
+takes more memory than the zip, whatever size the zip's headers state.
 """
 
 from __future__ import annotations
@@ -20,31 +21,36 @@ from records.chain import digest
 from records.errors import InputError, MachineError, shown_value
 from records.programs import ProgramAnswer, ask, find_program
 
-#: Name of a file in the crate, with `/` between folders -> its content.
+#: Name of a file in the crate (with `/` between folders) -> content of the file.
 Files = Mapping[str, bytes]
 
-#: Size of the largest crate, bytes.
+#: Largest allowed size of a crate, bytes.
 MAX_CRATE_B = 1 << 30
-#: Most files that a zip without the ZIP64 extensions can have.
+#: Largest number of files in a zip without the ZIP64 extensions.
 MAX_FILES = 0xFFFF
 
+#: Names of the manifest and of its signature in the crate.
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 
-#: First bytes of an entry in the central directory of a zip, and of the local header of a file.
+#: First bytes of an entry in the central directory of a zip, and first bytes of a local header.
 _DIRECTORY_ENTRY_MAGIC, _LOCAL_HEADER_MAGIC = b"PK\1\2", b"PK\3\4"
-#: Fields of a local header: first bytes, flags, method, checksum, compressed size, size.
+#: Fields of a local header that are read: first bytes, flags, compression method, checksum,
+#: compressed size, size.
 _LOCAL_HEADER = struct.Struct("<4s2xHH4xIII")
-#: The flag of an entry whose name is in UTF-8.
+#: Flag which says that the name of a file is in UTF-8.
 _UTF8_FLAG = 0x800
-#: Position of the mode of a file in the external attributes of its entry, bits.
+#: Number of bits by which a file's mode is shifted in the external attributes of its entry.
 _MODE_SHIFT = 16
 
 
 def make_zip(files: Files) -> bytes:
-    """Return a zip of `files`. Raises InputError for a name or size that is not allowed."""
+    """Return a zip of `files`.
+
+    Raises InputError if a name is not allowed, or if there are too many files or bytes.
+    """
     if len(files) > MAX_FILES:
         raise InputError(f"the crate has {len(files)} files; allowed: {MAX_FILES}")
-    if sum(map(len, files.values())) > MAX_CRATE_B:  # before the zip takes memory
+    if sum(map(len, files.values())) > MAX_CRATE_B:  # checked before memory is used for the zip
         _refuse_large()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED, allowZip64=False) as zip_file:
@@ -63,7 +69,7 @@ def _refuse_large() -> NoReturn:
 
 
 def _require_inside(name: str) -> None:
-    """Raise InputError for a name that may lead out of the crate's folder, or is not printable."""
+    """Raise InputError if a file's name may lead out of the crate's folder, or is not printable."""
     leads_out = any(part in ("", ".", "..") for part in name.split("/"))
     if leads_out or "\\" in name or not name.isprintable():
         raise InputError(
@@ -72,11 +78,13 @@ def _require_inside(name: str) -> None:
 
 
 def read_zip(zip_bytes: bytes) -> dict[str, bytes]:
-    """Return the files of a crate. Raises InputError unless its manifest lists exactly these.
+    """Return the files of a crate.
 
-    All headers are checked before a file is read.
+    All headers are checked before a file is read. Raises InputError if a header is wrong, or if the
+    manifest does not list exactly the crate's files and their digests.
     """
-    # Counted before `zipfile` reads the entries: in memory they are larger than in the zip.
+    # Entries are counted before `zipfile` reads them, since they are larger in memory than in the
+    # zip.
     if zip_bytes.count(_DIRECTORY_ENTRY_MAGIC) > MAX_FILES:
         raise InputError(f"has more files than allowed: {MAX_FILES}")
     try:
@@ -92,7 +100,7 @@ def read_zip(zip_bytes: bytes) -> dict[str, bytes]:
             files = {entry.filename: zip_file.read(entry) for entry in entries}
     except InputError:
         raise
-    except Exception as error:  # `zipfile` raises many kinds
+    except Exception as error:  # `zipfile` raises many kinds of errors
         raise InputError(f"is damaged, or no zip: {error}") from None
     if files.get(MANIFEST) != manifest(files):
         raise InputError(
@@ -102,9 +110,10 @@ def read_zip(zip_bytes: bytes) -> dict[str, bytes]:
 
 
 def _require_stored(entry: zipfile.ZipInfo, zip_bytes: bytes) -> None:
-    """Raise InputError for a file that is compressed, encrypted or a link.
+    """Raise InputError if a file is compressed, encrypted or a link.
 
-    InputError is also raised if the local header differs from the entry in the central directory.
+    InputError is also raised if the file's local header differs from its entry in the central
+    directory.
     """
     flags, method = entry.flag_bits & ~_UTF8_FLAG, entry.compress_type
     entry_fields = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
@@ -122,19 +131,24 @@ def _require_stored(entry: zipfile.ZipInfo, zip_bytes: bytes) -> None:
         )
 
 
-# The manifest has the SHA-256 of every file. sha256sum(1) checks it, and a signature signs it.
+# The manifest has the SHA-256 of every file, in the form that sha256sum(1) can check. The signature
+# of a crate is one of the manifest.
 
 
 def manifest(files: Files) -> bytes:
-    """Return the manifest: a line for each file but itself and its signature, sorted by name."""
+    """Return the manifest: a line with digest and name for each file, sorted by name.
+
+    The manifest itself and its signature are left out.
+    """
     names = sorted(files.keys() - {MANIFEST, SIGNATURE})
     return "".join(f"{digest(files[name])}  {name}\n" for name in names).encode()
 
 
-# OpenSSH makes and checks the signature of the manifest (`ssh-keygen -Y`).
+# `ssh-keygen -Y` of OpenSSH makes and checks the signature of the manifest.
 
 
-#: The purpose of a signature. One that the same key made for another purpose is not valid here.
+#: Purpose that is part of a signature. A signature by the same key for another purpose is not
+#: valid.
 NAMESPACE = "nimc"
 #: How long the owner of a key may take to type its passphrase, seconds.
 _PASSPHRASE_TIMEOUT_S = 300.0
@@ -143,7 +157,8 @@ _PASSPHRASE_TIMEOUT_S = 300.0
 def sign(content: bytes, key: Path) -> bytes:
     """Return the signature of a manifest's content.
 
-    `key`: file of a private key, or of a public key whose private key is in the running agent.
+    `key` is the file of a private key, or of a public key whose private key is in the running SSH
+    agent. Raises InputError if the key cannot sign.
     """
     answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), content=content)
     if not answer.ok:
@@ -152,9 +167,10 @@ def sign(content: bytes, key: Path) -> bytes:
 
 
 def signer_of(content: bytes, signature: bytes, allowed_signers: Path) -> str | None:
-    """Return the allowed signer who signed a manifest's content; None if none of them did.
+    """Return the name of the allowed signer who signed a manifest's content.
 
-    `allowed_signers` is the file that lists them.
+    Returns None if no allowed signer signed it. `allowed_signers` is OpenSSH's file that lists
+    them.
     """
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)

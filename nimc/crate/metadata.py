@@ -1,8 +1,9 @@
-"""The descriptions in a crate: RO-Crate metadata, licence and how to use the crate. Pure.
+"""Makes the files that describe a crate: RO-Crate metadata, licence and how to use the crate.
 
-The crate follows RO-Crate 1.3 and the Process Run Crate profile
-(https://w3id.org/ro/wfrun/process/0.6): one program, nimc, was run on a campaign. The other
-profiles for runs need a file in a workflow language, which a campaign is not.
+A crate is a zip with the run of a campaign. It follows RO-Crate 1.3 and the profile Process Run
+Crate (https://w3id.org/ro/wfrun/process/0.6), which describes that one program, nimc, was run on a
+campaign. The other RO-Crate profiles for runs require a file in a workflow language. A campaign's
+file is not in such a language. This module reads no files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from records.calls import PACKED_CAMPAIGN
 from records.run import RunHeader
 
 METADATA_FILE = "ro-crate-metadata.json"
-#: Folders of a crate. The campaign's file (`PACKED_CAMPAIGN`) lies beside them.
+#: Folders of a crate with the run and its report. The campaign's file (`PACKED_CAMPAIGN`) is in the
+#: folder above them.
 RUN_FOLDER, REPORT_FOLDER = "run/", "report/"
 _CONTEXT = "https://w3id.org/ro/crate/1.3"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
@@ -26,7 +28,7 @@ LICENSES = {
     "CC-BY-SA-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
     "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
 }
-#: Digits of the name of a commit.
+#: Number of digits of a Git commit's full name.
 _COMMIT_DIGITS = 40
 _README = """\
 {title}
@@ -39,7 +41,11 @@ Repeat it:   nimc reproduce FILE.zip --analysis-only    results and page from th
 
 
 def descriptions(header: RunHeader, license_: str, authors: Sequence[str]) -> dict[str, bytes]:
-    """Return the files that describe a crate; authors are `Family, Given`, or institutions."""
+    """Return name -> content of the files that describe a crate.
+
+    `license_` is the SPDX name of the data's licence. Each author is a person, written
+    `Family, Given`, or an institution.
+    """
     title = f"{header.run}: network-induced memory contention on {header.machine}"
     graph = _graph(header, title, license_, authors)
     texts = {
@@ -54,7 +60,7 @@ def descriptions(header: RunHeader, license_: str, authors: Sequence[str]) -> di
 def _graph(
     header: RunHeader, title: str, license_: str, authors: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the entities of the metadata: the crate, its run, and all that these refer to."""
+    """Return the entities of the metadata: the crate, its run, and the entities that they name."""
     version = header.versions.get("nimc", "unknown")
     commit = header.commit or "commit unknown"
     start = _iso_time(header.started_s)
@@ -64,7 +70,8 @@ def _graph(
         for number, name in enumerate(authors)
     ]
     references = [_reference(entity["@id"]) for entity in author_entities]
-    author = references if len(references) > 1 else references[0]  # as RO-Crate recommends
+    # RO-Crate recommends that a single author is not written as a list.
+    author = references if len(references) > 1 else references[0]
     root = _entity("./", "Dataset", title) | {
         "description": (
             f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
@@ -110,7 +117,10 @@ def _graph(
 
 
 def _software(version: str, commit: str | None) -> dict[str, Any]:
-    """Return the entity of nimc. Its address names its commit in the form of Software Heritage."""
+    """Return the entity of the program nimc.
+
+    Its address names the commit in the form of Software Heritage, if the commit is known.
+    """
     revision = (commit or "").partition("+")[0]
     address = {"url": f"swh:1:rev:{revision}"} if len(revision) == _COMMIT_DIGITS else {}
     # RO-Crate requires `version`, and Process Run Crate `softwareVersion`.

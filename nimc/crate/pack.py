@@ -1,4 +1,7 @@
-"""Packs runs as crates; opens and verifies crates."""
+"""Packs runs as crates, and opens and verifies crates.
+
+A crate is a zip with the run of a campaign, its report and a manifest.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ from records.errors import InputError, NimcError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run
 
-#: Files in a run's folder that go into its crate. The output of writers and of ReFrame does not.
+#: Patterns of the files in a run's folder that go into its crate. The outputs of writers and of
+#: ReFrame do not.
 _RUN_PATTERNS = (
     "run.json",
     "samples/*.jsonl",
@@ -38,7 +42,7 @@ _REPORT_FILES = ("report.html", "results.json")
 def run_files(run: Path) -> dict[str, bytes]:
     """Return name in the crate -> content of each file of a run's folder that is packed.
 
-    Raises InputError for a file that is not regular, such as a link.
+    Raises InputError if one of them is not a regular file, for example a link.
     """
     paths = (path for pattern in _RUN_PATTERNS for path in run.glob(pattern))
     return {
@@ -48,9 +52,10 @@ def run_files(run: Path) -> dict[str, bytes]:
 
 
 def report_files(run: Path) -> dict[str, bytes]:
-    """Make the page and the results of an unpacked run in its folder, and return them.
+    """Make the page and the results of an unpacked run, and return name -> content.
 
-    They depend on nothing but the run. Raises InputError if the run has integrity faults.
+    They are also written to the run's folder. They depend only on the run. Raises InputError if the
+    run has integrity faults.
     """
     folder = run / "report"
     make_reports([run], folder, shell=None)
@@ -58,9 +63,10 @@ def report_files(run: Path) -> dict[str, bytes]:
 
 
 def _unpack_run(crate_files: Files, folder: Path) -> Path:
-    """Write the run of a crate to a new folder in `folder`, with the name of the run.
+    """Write the run of a crate to a new folder in `folder`, and return the new folder.
 
-    No file is flushed to disk, since `folder` is temporary and need not outlive a crash.
+    It has the name of the run. Files are not flushed to disk, since `folder` is temporary and need
+    not survive a crash.
     """
     for name, content in crate_files.items():
         if name.startswith(RUN_FOLDER):
@@ -73,17 +79,19 @@ def _unpack_run(crate_files: Files, folder: Path) -> Path:
 def pack(
     run: Path, crate: Path, license_: str, authors: Sequence[str], key: Path | None = None
 ) -> dict[str, Any]:
-    """Write the crate of a run, signed if there is a key; the same run gives the same bytes.
+    """Write the crate of a run to the file `crate`. It is signed if a `key` is given.
 
-    Returns facts about the crate: path, size, number of files, SHA-256 of the manifest, head of the
-    chain (None if the samples are in no chain), and whether the run is finished. Raises InputError
-    for a run that belongs to another user, is being measured, or does not verify.
+    The same run always gives the same bytes, except for the signature. Returns facts about the
+    crate: path, size, number of files, SHA-256 of the manifest, head of the chain (None if the
+    samples are in no chain), and whether the run is finished. Raises InputError if the run belongs
+    to another user, is being measured, or has faults.
     """
     if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
     finished = load_header(run).finished_s is not None
-    # Unless the run is locked, samples may be added while it is read. The crate might then lack
-    # their counters, or have samples that the printed head does not cover.
+    # If an unfinished run were not locked, samples could be added while it is read. Then the crate
+    # might lack the counters of these samples, or have samples that the printed head does not
+    # cover.
     with nullcontext() if finished else locked(run, "wait for it, or end it"):
         verification = verify(run)
         if not verification.is_sound:
@@ -115,15 +123,17 @@ def pack(
     }
 
 
-# Crates that were packed. First their files are checked against the manifest, then the signature.
+# Opens and verifies crates. First the files are compared with the manifest, then the signature is
+# checked.
 
 
 @contextmanager
 def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
-    """Yield the files of a crate, checked against its manifest, and the folder of its run.
+    """Yield the files of a crate and the temporary folder of its unpacked run.
 
-    The folder is temporary, and the run is not verified yet. Nothing is unpacked before all files
-    are checked. Raises InputError with a line for each fault, which names the file in the crate.
+    All files are compared with the crate's manifest before the run is unpacked. The run itself is
+    not yet verified. Raises InputError with a line for each fault. The line names the file in the
+    crate.
     """
     zip_bytes = files.read_regular(crate, MAX_CRATE_B)
     try:
@@ -134,7 +144,8 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
         try:
             run = _unpack_run(crate_files, Path(folder))
             if crate_files.get(PACKED_CAMPAIGN) != load_header(run).campaign_text.encode():
-                # People read this file before they repeat the run; the repetition uses the header.
+                # People read this file before they repeat the run, but a repetition uses the
+                # campaign in the run's header. So both must be equal.
                 raise InputError(
                     f"{crate}: {PACKED_CAMPAIGN}: differs from the campaign in run/run.json"
                 )
@@ -145,14 +156,18 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
 
 
 def _in_crate(text: str, folder: Path, crate: Path) -> str:
-    """Replace paths of files of the unpacked run with their paths in the crate."""
+    """Return a text with the paths of the unpacked run's files replaced by paths in the crate."""
     return re.sub(rf"{re.escape(str(folder))}/[^/:]+", lambda _: f"{crate}:run", text)
 
 
 def verify_crate(
     crate: Path, head: str | None = None, allowed_signers: Path | None = None
 ) -> Verification:
-    """Verify a crate and its run, against a head and a file of allowed signers if given."""
+    """Verify a crate and its run.
+
+    If `head` is given, the head of the run's chain must be equal to it. If `allowed_signers` is
+    given (OpenSSH's file of this name), one of these signers must have signed the crate.
+    """
     try:
         with open_crate(crate) as (crate_files, run):
             verification = verify(run, head)

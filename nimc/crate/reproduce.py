@@ -1,4 +1,4 @@
-"""The verdict on a packed run and its repetition. Pure."""
+"""Compares a packed run with its repetition, and returns a verdict. Reads no files."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ Outcome = Literal["differs", "cannot be compared", "no difference shown", "repro
 def outcome_of(compared_sides: ComparedSides) -> tuple[Outcome, list[str]]:
     """Return the verdict on the repetition of a run, and a line for each effect.
 
-    The reference is the packed run; the other side, `this`, is its repetition. Each effect has an
-    outcome, the first of these that applies:
+    `compared_sides.reference` is the packed run, `compared_sides.this` its repetition. Each effect
+    of the packed run has an outcome, the first of these that applies:
 
-    - cannot be compared: it was not measured again, its writes do not match, it has no ratio, or a
-      verdict allows no statement
-    - differs: the interval of the ratio of both slowdowns does not contain 1
-    - no difference shown: a verdict is open
-    - reproduced, if both runs have the same verdict; else differs
+    - 'cannot be compared': the effect was not measured again, its writes do not match, the ratio of
+      the two slowdowns is not known, or the verdict of one run allows no statement
+    - 'differs': the interval of the ratio of the two slowdowns does not contain 1
+    - 'no difference shown': the verdict of one run is undecided
+    - 'reproduced' if both runs have the same verdict, otherwise 'differs'
 
-    The spread between nights is not known, since each side has one night (`docs/method.md`). The
-    verdict on the repetition is the outcome of an effect that comes first in `Outcome`.
+    The verdict on the repetition is the outcome of one of the effects: the outcome that comes first
+    in `Outcome`. The variation between nights is not known, since each side has only one night
+    (`docs/method.md`).
     """
     (packed_run,), (new_run,) = compared_sides.reference.runs, compared_sides.this.runs
     mismatches = {
@@ -60,7 +61,7 @@ def _effect_outcome(
     slowdown: Comparison | None,
     mismatch: str | None,
 ) -> tuple[Outcome, str]:
-    """Return the outcome of an effect, and its line without the outcome."""
+    """Return the outcome of an effect, and the start of its line, to which the outcome is added."""
     name = f"{packed_result.case} {packed_result.arm}"
     if new_result is None:
         return "cannot be compared", f"{name} was not measured here"
@@ -80,13 +81,15 @@ def _effect_outcome(
     return ("reproduced" if is_reproduced else "differs"), text
 
 
-# `--analysis-only`: the results and the page are made again from the same samples.
+# With `--analysis-only`, nothing is measured. Results and page are made again from the packed
+# samples and compared with the packed ones.
 
 
 def compared_files(crate_files: Files, new_files: Files) -> dict[str, str]:
-    """Return name in the report -> `the same`, `the same to nine digits`, or `differs`.
+    """Return name of a file of the report -> how its packed and its new content agree.
 
-    In JSON, the last digits of a figure may depend on the processor.
+    The value is `the same`, `the same to nine digits` or `differs`. The last digits of figures in
+    JSON may depend on the processor.
     """
     return {
         name: _agreement(crate_files.get(f"{REPORT_FOLDER}{name}", b""), content)

@@ -1,6 +1,6 @@
-"""JSON Schemas of a run's files and results, made from the definitions of their records.
+"""Makes JSON Schemas of a run's files and results, from the classes of their records.
 
-`python -m nimc.crate.schemas` writes docs/schemas/.
+`python -m nimc.crate.schemas` writes them to docs/schemas/.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-#: `TypedDict` for fields that are known only at run time, which type checkers do not accept.
+#: `TypedDict`, called with fields that are known only at run time. Its type is `Any`, since type
+#: checkers do not accept such calls.
 _typed_dict: Any = TypedDict
 
-#: A comment above fields, and the fields that share it.
+#: A comment (`#:`) above fields of a class, and the fields below it, to all of which it belongs.
 _COMMENTED_FIELDS = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
 
 
 def _comments(record: type[Any]) -> dict[str, str]:
-    """Return key in JSON -> the comment (`#:`) above the record's field."""
+    """Return key in JSON -> comment (`#:`) above the field of a record (a dataclass)."""
     bases = [base for base in reversed(record.__mro__) if is_dataclass(base)]
     source = "".join(map(getsource, bases or [record]))
     comment_by_field: dict[str, str] = {}
@@ -55,7 +56,7 @@ def _comments(record: type[Any]) -> dict[str, str]:
 
 
 def _records(definition: Any) -> Iterator[type[Any]]:
-    """Yield the records that a type names, itself included if it is a record."""
+    """Yield the records (dataclasses) that occur in a type, which may be a record itself."""
     if isinstance(definition, type) and is_dataclass(definition):
         yield definition
         for hint in get_type_hints(definition).values():
@@ -65,9 +66,10 @@ def _records(definition: Any) -> Iterator[type[Any]]:
 
 
 def _flat(record: type[Any]) -> Any:
-    """Return the type of a flat record in JSON (`analysis.statistics.interval.flat_record`).
+    """Return the type of a record that is flat in JSON.
 
-    In a flat record each part of an interval is a number with a key of its own.
+    In a flat record, each part of an interval is a number with a key of its own
+    (`analysis.statistics.interval.flat_record`).
     """
     types = get_type_hints(record, include_extras=True)
     types_by_key: dict[str, Any] = {}
@@ -84,7 +86,7 @@ def _list_of_flat(record: type[Any]) -> Any:
     return GenericAlias(list, (_flat(record),))
 
 
-#: A run in results.json (`analysis.report.data.RunData.document`).
+#: Type of one run in results.json (`analysis.report.data.RunData.document`).
 _RUN_RESULTS = _typed_dict(
     "RunResults",
     {
@@ -99,11 +101,12 @@ _RUN_RESULTS = _typed_dict(
 )
 #: Records that are flat in JSON.
 _FLAT = (Result, Contrast, Comparison)
-#: The document results.json of a report.
+#: Type of the document results.json of a report.
 _RESULTS = _typed_dict(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
 )
-#: Name of a schema -> where its records are, their type, and fields that their writer adds.
+#: Name of a schema -> where its records are found, their type, and the schemas of fields that are
+#: not in the type, but are added when a record is written.
 SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "run": ("run.json", RunHeader, {}),
     "sample": (
@@ -142,7 +145,7 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """Return the schema of a record. It allows further fields, which later versions may add."""
+    """Return the schema `name`. It allows further fields, since later versions may add fields."""
     title, definition, added_fields = SCHEMAS[name]
     schema = TypeAdapter(definition).json_schema()
     schemas_by_record = {**schema.get("$defs", {}), definition.__name__: schema}
@@ -157,12 +160,12 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def text_of(name: str) -> str:
-    """Return the text of a schema's file in docs/schemas/."""
+    """Return the content of a schema's file in docs/schemas/."""
     return json.dumps(schema_of(name), indent=1) + "\n"
 
 
 def main() -> None:
-    """Write the files of all schemas."""
+    """Write the files of all schemas to docs/schemas/."""
     make_folder(FOLDER)
     for name in SCHEMAS:
         replace_text(FOLDER / f"{name}.json", text_of(name))

@@ -1,1 +1,1 @@
-"""One night of a campaign under a scheduler: runs the campaign, judges it, sends a summary."""
+"""Runs a campaign every night: measures it, judges its results, and sends a summary to the site."""

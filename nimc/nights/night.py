@@ -1,4 +1,8 @@
-"""One night: starts `nimc run`, stops it at a time of day, judges its results, sends a summary."""
+"""One night of a campaign that a scheduler starts every night (`nimc nights run`).
+
+A night starts `nimc run`, stops it at a time of day, judges its results and sends a summary. It may
+be started several times, for example after the host was restarted. Later starts continue the night.
+"""
 
 from __future__ import annotations
 
@@ -48,20 +52,22 @@ from records.text import one_line
 
 #: Interval between checks whether the night has to end, seconds.
 _CHECK_INTERVAL_S = 5.0
-#: Interval between messages that show that a night is alive, seconds.
+#: Interval between messages which show that a night is in progress, seconds.
 _SIGN_OF_LIFE_INTERVAL_S = 60.0
-#: Age of an unfinished run, seconds, above which the night begins a new run instead.
+#: Age of an unfinished run above which the night begins a new run instead of resuming it, seconds.
 MAX_RESUMED_AGE_S = 20 * 3600.0
-#: How long the site's command may take, seconds.
+#: How long the site's command that gets the summary may take, seconds.
 _TELL_COMMAND_TIMEOUT_S = 60.0
-#: Outcomes after which another start of `nimc nights run` does not continue the night.
+#: Outcomes after which a night is complete. Another start of `nimc nights run` does not continue
+#: it.
 _DONE_OUTCOMES = ("measured", "slower", "inconclusive")
 
 
 def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
-    """Return when a night has to end (Unix time; None without `until`), and its date.
+    """Return when a night has to end (Unix time), and the date of the night.
 
-    The night ends when clocks next show the time of day `until`. Its date is the day before its
+    If `until` is None, the night has no end (None), and its date is today. Otherwise it ends when
+    clocks next show the time of day `until`, such as 05:00. Its date is then the day before its
     end, so that starts before and after midnight belong to the same night. Raises InputError.
     """
     if until is None:
@@ -80,26 +86,31 @@ def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
 class NightRun:
     """One night of a campaign on a machine."""
 
+    #: The campaign's file.
     campaign: Path
+    #: Name of the machine.
     machine: str
+    #: Folder for results.
     results: Path
+    #: Function that prints a line of the night's log.
     log: Callable[[str], None]
-    #: When it has to end, Unix time; None: whenever its run ends.
+    #: Unix time at which the night has to end; None: when its run ends.
     end_s: float | None
+    #: Date of the night.
     night: date
-    #: The site's shell command that gets the summary; empty: none.
+    #: The site's shell command that gets the summary; empty if there is none.
     tell_command: str = ""
-    #: Folder for the metrics that node_exporter reads; None: no metrics.
+    #: Folder for the metrics that node_exporter reads; None: no metrics are written.
     metrics: Path | None = None
 
     @property
     def path(self) -> Path:
-        """The file of its summary."""
+        """Return the file of the night's summary, and make its folder."""
         return summary.prepare_path(self.results, self.name, self.machine, self.night)
 
     @cached_property
     def name(self) -> str:
-        """The name of the campaign; that of its file if the campaign has no valid name."""
+        """Return the name of the campaign, or of its file if the campaign has no valid name."""
         with suppress(InputError, OSError):
             data = yaml_file.load(self.campaign).data
             if isinstance(data, dict) and is_name(data.get("name")):
@@ -109,8 +120,9 @@ class NightRun:
     def run(self) -> Summary:
         """Run the night, write its summary, and send it to the site.
 
-        Summaries of earlier nights that could not be sent are sent first. A night that cannot run
-        has a summary, too; InputError or another NimcError is raised after it was sent.
+        Summaries of earlier nights that could not be sent are sent first. If the night is complete,
+        nothing is run. If the night cannot be run, its summary says why and is sent too, and then
+        InputError or another NimcError is raised.
         """
         self._tell_again()
         earlier_start = None
@@ -143,9 +155,9 @@ class NightRun:
             raise
 
     def _require_same_campaign(self, earlier_start: Summary) -> None:
-        """Raise InputError if this night is that of another campaign with the same name.
+        """Raise InputError if another campaign with the same name was started earlier this night.
 
-        A copy of the file elsewhere, such as in another checkout, is no other campaign.
+        Campaigns with files of equal content, for example in two checkouts, are the same campaign.
         """
         file = Path(earlier_start.campaign_file or self.campaign)
         with suppress(OSError):
@@ -161,7 +173,10 @@ class NightRun:
         return self._tell(ended_summary, self.path)
 
     def _tell(self, ended_summary: Summary, path: Path) -> Summary:
-        """Write a summary and send it to the site; return it with `told` set accordingly."""
+        """Write a summary to `path` and send it to the site.
+
+        Returns the summary. Its field `told` says whether it could be sent.
+        """
         undelivered = replace(ended_summary, told=False)
         delivered = replace(ended_summary, told=True)
         replace_text(path, undelivered.text)
@@ -173,8 +188,11 @@ class NightRun:
         return delivered
 
     def _tell_again(self) -> None:
-        """Send the summaries of earlier nights that could not be sent, until one fails again."""
-        # Until version 0.2.0 summaries were named after the campaign's file.
+        """Send the summaries of earlier nights that could not be sent.
+
+        Stops at the first summary that fails again.
+        """
+        # Version 0.2.0 and earlier named summaries after the campaign's file.
         for path in summary.paths_of(self.results, {self.name, self.campaign.stem}, self.machine):
             with suppress(InputError, OSError):
                 earlier = summary.load(path)
@@ -185,10 +203,10 @@ class NightRun:
                     return
 
     def _measure(self, begun_summary: Summary) -> Summary:
-        """Run or resume the campaign; return the summary of the judged night."""
+        """Run or resume the campaign. Return the night's summary, with figures and outcome."""
         request = load_request(self.campaign, self.machine)
         digest = new_header(request).digest
-        start_s = time.time()  # of this start; the summary has the night's first start
+        start_s = time.time()  # time of this start; the summary has the time of the first start
         is_resumed = False
         if latest := find_latest(self.results, digest):
             path, header = latest
@@ -205,7 +223,7 @@ class NightRun:
             if is_resumed or header.started_s >= start_s:
                 run = path
                 if ended_run.stop_reason and header.finished_s is not None:
-                    # It was stopped after its last sample: only its report may be missing.
+                    # The run was stopped after its last sample, so only its report may be missing.
                     ended_run = replace(ended_run, status=0, stop_reason=None)
         sample_count = new_sample_count(run, begun_summary.started_s) if run else 0
         if run and sample_count and not ended_run.document.get("report"):
@@ -213,9 +231,9 @@ class NightRun:
         return self._judge(begun_summary, ended_run, run, sample_count)
 
     def _run_campaign(self, options: Sequence[str]) -> EndedRun:
-        """Run `nimc run` with these options until it ends or the night has to end.
+        """Run `nimc run` with these options until it ends or until the night has to end.
 
-        Its messages are appended to the night's log.
+        The messages of `nimc run` are appended to a log file beside the summary.
         """
         argv = [*NIMC_COMMAND, "run", str(self.campaign), "--machine", self.machine]
         argv += ["--results", str(self.results), "--json", *options]
@@ -233,7 +251,8 @@ class NightRun:
             stop_reason = self.attend(child, interrupts, lambda: _last_message(log, start_b))
             output.seek(0)
             document = {}
-            with suppress(ValueError):  # it was killed, or failed before it printed a document
+            # ValueError: `nimc run` was killed, or failed before it printed a document.
+            with suppress(ValueError):
                 document = json.loads(output.read())
         message = _last_message(log, start_b) or "it printed nothing"
         return EndedRun(child.returncode, document, message, stop_reason)
@@ -244,10 +263,10 @@ class NightRun:
         interrupts: Interrupts,
         last_message: Callable[[], str],
     ) -> str | None:
-        """Wait for the child; stop it at the end of the night or on a signal.
+        """Wait for a child process; stop it when the night has to end, or on a signal.
 
-        Returns why it was stopped; None if it ended by itself. The child's last message is logged
-        once a minute, to show that the night is alive.
+        Returns why it was stopped; None if it ended by itself. Once a minute, the child's last
+        message (`last_message`) is logged to show that the night is in progress.
         """
         next_s = 0.0
         while child.poll() is None:
@@ -264,9 +283,10 @@ class NightRun:
     def _judge(
         self, begun_summary: Summary, ended_run: EndedRun, run: Path | None, sample_count: int
     ) -> Summary:
-        """Return the summary with figures, alarms, outcome and reason.
+        """Return the night's summary, completed with figures, alarms, failures, outcome and reason.
 
-        `sample_count` is the number of samples that the night has added to its run.
+        `run` is the folder of the night's run; None if there is none. `sample_count` is the number
+        of samples that this night has added to the run.
         """
         results, left_out = read_results([self.results])
         for line in left_out:
@@ -294,10 +314,11 @@ class NightRun:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for `nimc run`.
+    """Return the environment variables for `nimc run`.
 
-    The night may itself be a job of Slurm. The jobs that `nimc run` submits must not inherit that
-    job's variables. Variables that are settings of the site stay.
+    The night may itself run in a job of Slurm. The variables that Slurm sets for this job are left
+    out, since the jobs that `nimc run` submits must not inherit them. Variables of Slurm that are
+    settings of the site are kept.
     """
     return {
         name: value
@@ -307,13 +328,19 @@ def environment() -> dict[str, str]:
 
 
 def _last_message(log: Path, start_b: int) -> str:
-    """Return the last line of a log after its first `start_b` bytes; empty if there is none."""
+    """Return the last line that was appended to a log after its first `start_b` bytes.
+
+    Returns an empty text if nothing was appended.
+    """
     text = log.read_bytes()[start_b:].decode(errors="replace").strip()
     return last_line(text).removeprefix("nimc: ") if text else ""
 
 
 def new_sample_count(run: Path, since_s: float) -> int:
-    """Count the samples of a run that started at `since_s` or later; 0 if it cannot be read."""
+    """Return the number of a run's samples that started at `since_s` (Unix time) or later.
+
+    Returns 0 if the run cannot be read.
+    """
     with suppress(InputError):
         return read_run(run).frame.filter(pl.col("start_s") >= since_s).height
     return 0
@@ -322,9 +349,11 @@ def new_sample_count(run: Path, since_s: float) -> int:
 def alarms_of(
     below_reference: Iterable[BelowReference], history_alarms: Iterable[Alarm], night: date
 ) -> list[NightAlarm]:
-    """Return alarms for baselines below the site's references, then those of the history.
+    """Return the alarms of a night.
 
-    An alarm that the history raised before `night` is known.
+    First come alarms for baselines that are below the references of the site. Then come alarms from
+    the comparison with earlier nights (`history_alarms`). Such an alarm is known if it was raised
+    before `night`.
     """
     alarms = [
         NightAlarm(
@@ -351,13 +380,16 @@ def alarms_of(
 
 
 def is_done(night_summary: Summary) -> bool:
-    """Return whether another start of the same night leaves its summary unchanged."""
+    """Return whether a night is complete, so that another start of it does nothing."""
     has_ended = night_summary.finished_s is not None and night_summary.stopped != BY_SIGNAL
     return has_ended and night_summary.outcome in _DONE_OUTCOMES
 
 
 def earlier_alarms(earlier_start: Summary) -> list[NightAlarm]:
-    """Return the alarms of an earlier start of the night, marked as known if they were sent."""
+    """Return the alarms in the summary of an earlier start of this night.
+
+    They are marked as known if the summary was sent.
+    """
     delivered = earlier_start.told and earlier_start.finished_s is not None
     return [replace(alarm, known=alarm.known or delivered) for alarm in earlier_start.alarms]
 
@@ -365,7 +397,10 @@ def earlier_alarms(earlier_start: Summary) -> list[NightAlarm]:
 def marked_known(
     alarms: Iterable[NightAlarm], alarms_before: Iterable[NightAlarm]
 ) -> list[NightAlarm]:
-    """Return the alarms; one whose series has a known alarm in `alarms_before` is known, too."""
+    """Return the alarms, and mark those as known whose series has a known alarm in `alarms_before`.
+
+    Alarms of one series have the same source, case, arm and quantity.
+    """
     known_series = {_series(alarm) for alarm in alarms_before if alarm.known}
     return [replace(alarm, known=alarm.known or _series(alarm) in known_series) for alarm in alarms]
 
@@ -375,15 +410,16 @@ def _series(alarm: NightAlarm) -> tuple[str, str, str, str]:
 
 
 def tell(night_summary: Summary, command: str, metrics: Path | None) -> list[str]:
-    """Write the metrics, and give the summary to the site's shell command; return what failed.
+    """Write the metrics of a night, and pass its summary to the site's shell command.
 
-    The command starts in the current folder, in which the site typed it.
+    Returns a line for each failure. The command gets the summary on standard input. It starts in
+    the current folder, in which the site started `nimc nights run`. An empty `command` is not run.
     """
     failures = []
     if metrics:
         try:
             path = metrics / f"nimc_{night_summary.campaign}_{night_summary.machine}.prom"
-            # node_exporter is another user.
+            # node_exporter runs as another user, who must be able to read the file.
             replace_text(path, prometheus_text(night_summary), mode=0o644)
         except (InputError, OSError) as error:
             failures.append(f"--metrics: {error}")

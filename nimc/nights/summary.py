@@ -1,7 +1,8 @@
 """The summary of a night: a JSON document, from which metrics, lists and pages are made.
 
-When the night begins, its summary is written with the outcome 'machine failed' and without an end.
-When the night ends, the summary is replaced. So a night that was killed has the right outcome.
+A night is one run of a campaign that is repeated every night. When the night begins, its summary is
+written with the outcome 'machine failed' and without a time of its end. When the night ends, this
+summary is replaced. So the summary of a night that was killed has the right outcome.
 """
 
 from __future__ import annotations
@@ -22,77 +23,82 @@ from records.json_limits import read_json, validated
 from records.run import PlainName
 from records.units import plural
 
-#: Why a night was stopped. Another start continues a night that a signal stopped.
+#: Why a night was stopped: its time of day to end had come.
 TIME_ENDED = "its time ended"
+#: Why a night was stopped: it got a signal. Another start continues this night.
 BY_SIGNAL = "stopped by a signal"
 #: Reason in the summary that is written when the night begins.
 UNFINISHED = "has not ended: it is running, or was killed; its samples are saved"
 
+#: How a night ended.
 Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine failed"]
 
-#: Keys of a night's figures: columns of `analysis.history.nights.watched_quantities`.
+#: Keys of a figure in a summary. They are columns of `analysis.history.nights.watched_quantities`.
 FIGURE_KEYS = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NightAlarm:
-    """A quantity that is slower than the site's reference, or than the machine's own history."""
+    """An alarm: a quantity is worse than the site's reference or than in earlier nights."""
 
     case: PlainName
+    #: The treatment.
     arm: str
     quantity: str
-    #: `reference` or `history`.
+    #: With what the quantity was compared: `reference` or `history`.
     source: str
+    #: The alarm in words.
     text: str
-    #: True if an earlier night raised it, or if an earlier start of this night sent it.
+    #: Whether an earlier night raised the alarm, or an earlier start of this night sent it.
     known: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How one night ended, and what it measured."""
+    """The summary of a night: how it ended and what it measured."""
 
-    #: Day on which it began; in JSON an ISO date.
+    #: Date of the night; in JSON an ISO date.
     night: date
     machine: PlainName
     campaign: PlainName
-    #: Unix time of its first start.
+    #: Unix time of the night's first start.
     started_s: float
-    #: Unix time of its end; null if it is running, or was killed.
+    #: Unix time of the night's end; null if the night is running or was killed.
     finished_s: float | None
     outcome: Outcome
+    #: Reason of the outcome, in one line.
     reason: str
     #: Path of the campaign's file; null in older summaries.
     campaign_file: str | None = None
-    #: `its time ended` or `stopped by a signal`; null if it ended by itself, is running, or was
-    #: killed.
+    #: Why the night was stopped, `its time ended` or `stopped by a signal`; null if the night ended
+    #: by itself, is running or was killed.
     stopped: str | None = None
-    #: Folder of the run; null if none was begun.
+    #: Folder of the night's run; null if the night has no run.
     run: str | None = None
-    #: Each quantity of each treatment of a case, with the keys of `FIGURE_KEYS`.
+    #: The watched quantities of each treatment of each case, with the keys of `FIGURE_KEYS`.
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: True if the site's command got the summary, and its metrics were written. If not, the next
-    #: start tries again.
+    #: Whether the site's command got the summary and the metrics were written. If not, the next
+    #: start tries this again.
     told: bool = True
-    #: Schema 1 had the name of a nightly, and node-hours.
+    #: Version of this format. Version 1 also had node-hours, and named a nightly run.
     schema: Literal[2] = 2
 
     @property
     def text(self) -> str:
-        """The text of its file."""
+        """Return the content of the summary's file."""
         return json_file_text(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """The summary as in JSON."""
+        """Return the summary in the form in which it is written as JSON."""
         return {"schema": self.schema} | asdict(self) | {"night": self.night.isoformat()}
 
 
 def prepare_path(results: Path, campaign: str, machine: str, night: date) -> Path:
-    """Make the folder of a night's summary, and return the summary's path.
+    """Make the folder of a night's summary, and return the path of the summary.
 
-    Raises InputError for a folder of another user.
+    Raises InputError if the folder belongs to another user.
     """
     make_named_folder(results)
     folder = results / "nights"
@@ -102,7 +108,10 @@ def prepare_path(results: Path, campaign: str, machine: str, night: date) -> Pat
 
 
 def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path]:
-    """Return the files of summaries of campaigns on a machine, sorted by campaign, then date."""
+    """Return the files of the summaries of these campaigns on a machine.
+
+    They are sorted by campaign and then by date.
+    """
     require_owned(results / "nights", "results")
     paths: list[Path] = []
     for prefix in sorted(glob.escape(f"{campaign}-{machine}") for campaign in campaigns):
@@ -111,12 +120,15 @@ def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path
 
 
 def load(path: Path) -> Summary:
-    """Read a summary. Raises OSError, and InputError if it is invalid or of another schema."""
+    """Return the summary in a file.
+
+    Raises OSError, and InputError if the summary is invalid or has another version of the format.
+    """
     return validated(Summary, read_json(path), path)
 
 
 def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
-    """Read all summaries in results folders, the oldest first.
+    """Return all summaries in folders of results, the oldest first.
 
     Also returns a line for each summary that cannot be read.
     """
@@ -131,20 +143,20 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
     return sorted(summaries, key=lambda summary: summary.started_s), left_out
 
 
-# How a night ended: one of five outcomes. Pure.
+# Finds which of five outcomes a night has. These functions read no files.
 
 
 @dataclass(frozen=True)
 class EndedRun:
     """How `nimc run` ended."""
 
-    #: Exit status; negative after a signal.
+    #: Exit status; negative if a signal killed it.
     status: int
-    #: Its JSON document; empty if it printed none.
+    #: The JSON document that it printed; empty if it printed none.
     document: dict[str, Any] = field(default_factory=dict)
-    #: Last line of its messages.
+    #: The last line of its messages.
     message: str = ""
-    #: Why it was stopped; None if it ended by itself.
+    #: Why the night stopped it; None if it ended by itself.
     stop_reason: str | None = None
 
 
@@ -154,11 +166,12 @@ _DONE, _NEGATIVE_RESULT, _INPUT_ERROR, _FAILURE = 0, 1, 2, 3
 
 
 def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tuple[Outcome, str]:
-    """Return outcome and reason of a night with the figures, alarms and failures of its summary.
+    """Return the outcome of a night and the reason.
 
-    `sample_count` is the number of samples that the night has added. Failures come first, unless
-    the night was stopped, then alarms, then undecided cases. So an undecided case never hides a
-    loss.
+    They follow from how `nimc run` ended, from the number of samples that the night has added, and
+    from the figures, alarms and failures in the summary. Failures decide first, unless the night
+    was stopped. Then alarms decide, then undecided cases. So an alarm is reported even if a case is
+    undecided.
     """
     stop_reason, status, message = ended_run.stop_reason, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures
@@ -191,12 +204,12 @@ def _and_more(first_reason: str, more: int) -> str:
     return f"{first_reason} (and {more} more)" if more else first_reason
 
 
-#: Keys of a figure that become labels of its metrics.
+#: Keys of a figure in the summary that become labels of its metrics.
 _FIGURE_LABELS = ("case", "arm", "quantity", "unit")
 
 
 def prometheus_text(summary: Summary) -> str:
-    """Return the text of a file for node_exporter's textfile collector."""
+    """Return the metrics of a night as text for node_exporter's textfile collector."""
     night_labels = {"machine": summary.machine, "campaign": summary.campaign}
     metrics: dict[str, list[tuple[Mapping[str, str], float | None]]] = {
         "night_outcome": [
