@@ -1,1 +1,1 @@
-"""The `nimc` command: one module for each group of subcommands."""
+"""The command line of `nimc`. Each module has one or several subcommands."""

@@ -1,7 +1,7 @@
-"""What commands print: text, a JSON document, or only their tables in another form.
+"""Prints the results of commands: as text, as JSON, or only their tables in another form.
 
-The text of most commands has a table with a line for each case, then notes, then what to do next.
-docs/command-line.md#json describes the documents.
+The text of most commands is a table with a line for each case, then notes, then what the user
+should do next. docs/command-line.md#json describes the JSON documents.
 """
 
 from __future__ import annotations
@@ -21,22 +21,25 @@ from records.text import one_line
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a command: a document, the same as text, and the exit status."""
+    """The result of a command, as a JSON document and as text, and the command's exit status."""
 
+    #: The JSON document, without its schema number.
     document: Mapping[str, object]
-    #: The parts of the text. They are iterated over only if the text is printed, so an iterator may
-    #: compute them late.
+    #: The parts of the text. They are iterated over only if the text is printed, so an iterator can
+    #: save the time of computing them.
     parts: Iterable[str | Tabular]
+    #: Exit status.
     status: int = 0
-    #: Schema number of the document; it rises if a key is removed or changes its meaning.
+    #: Schema number of the document. It is raised if a key is removed or its meaning changes.
     schema: int = 1
 
 
 def prints_answer(*, tables: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
-    """Return a decorator that prints the Answer of a command and returns its exit status.
+    """Return a decorator for a command that returns an Answer.
 
-    It adds the option `--json` to the command and, with `tables`, `--format`. A command that was
-    stopped returns an exit status instead of an Answer, and nothing is printed.
+    The decorated command prints the Answer and returns its exit status. It has the option `--json`
+    and, if `tables` is true, the option `--format`. If the command returns an exit status instead
+    of an Answer, for example because it was stopped, nothing is printed.
     """
 
     def decorate(command: Callable[..., Answer | int]) -> Callable[..., int]:
@@ -71,45 +74,50 @@ _format_option = click.option(
 
 
 def log(line: str) -> None:
-    """Print progress or a remark on standard error; it is not part of the command's answer."""
+    """Print a line of progress or a remark on standard error, apart from the command's answer."""
     click.echo(f"nimc: {one_line(line)}", err=True)
 
 
 def discard(line: str) -> None:
-    """Print nothing; stands in for `log` if no progress is wanted."""
+    """Print nothing. It replaces `log` if progress is not to be printed."""
 
 
-# Text.
+# The text of commands.
 
 
 def prose(text: str, **style: Any) -> str:
-    """Return text wrapped to 80 columns, safe for the terminal, in a style of `click.style`."""
+    """Return text wrapped to 80 columns, in a style of `click.style`.
+
+    Characters that could control the terminal are replaced.
+    """
     return click.style(wrapped(visible(text)), **style)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A table with a line for each case (`analysis.display.lines.aligned_lines`), then notes."""
+    """A table of lines (`analysis.display.lines.aligned_lines`), followed by notes."""
 
     #: Headings of the columns.
     header: Sequence[str]
+    #: Lines of the table.
     lines: Sequence[Line]
-    #: Each is shown once.
+    #: Notes after the table. Equal notes are printed once.
     notes: Iterable[str] = ()
-    #: Explains the header.
+    #: Explanation of the header, printed before the notes.
     legend: str = ""
-    #: How many of the first columns are shown in a narrow terminal too.
+    #: Number of columns, from the first, that are printed even in a narrow terminal.
     min_columns: int = 3
-    #: True if the option -v was given: omitted cells and details of lines are shown.
+    #: Whether the option -v was given. If so, cells without room and the details of lines are
+    #: printed.
     details: bool = False
-    #: Names what -v adds; shown if it was not given.
+    #: What the option -v adds, in words. It is printed if -v was not given.
     details_hint: str = ""
-    #: Sentences after the notes: a summary, or what to do next.
+    #: Sentences after the notes: a summary, or what the user should do next.
     conclusions: Iterable[str] = ()
 
     @property
     def rows(self) -> list[Sequence[str]]:
-        """The cells of each line."""
+        """Return the cells of each line."""
         return [line.cells for line in self.lines]
 
     def __str__(self) -> str:

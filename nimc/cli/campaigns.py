@@ -1,4 +1,7 @@
-"""`nimc campaigns`: the campaigns of this checkout, how long they take, and what they answer."""
+"""The command `nimc campaigns`, which lists the campaigns of this checkout.
+
+For each campaign it prints how long it takes on a machine, and what it measures.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def campaigns_command(machine: str, results: Path) -> Answer:
     Times are those of `nimc plan`. If a campaign was measured before, they follow from the lengths
     of its runs.
     """
-    load_machine(machine)  # an invalid machine fails here, and not for each campaign
+    load_machine(machine)  # an invalid machine fails here once, instead of once for each campaign
     files = sorted((ROOT / "campaigns").glob("*.yaml"))
     rows = [_campaign_row(file, machine, results) for file in files]
     table_rows = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
@@ -53,7 +56,7 @@ def campaigns_command(machine: str, results: Path) -> Answer:
 
 
 def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
-    """Return a campaign's shortest and longest duration, or why it cannot run."""
+    """Return a row: a campaign's shortest and longest duration, or why it cannot run."""
     title = str(yaml_file.load(file).data.get("title", ""))
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATION_KEYS)}
     try:
@@ -66,7 +69,10 @@ def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
 
 
 def _duration_text(row: dict[str, Any]) -> str:
-    """Return the time that a campaign takes, in whole minutes; above two hours, in whole hours."""
+    """Return the time that a campaign takes, in words.
+
+    It is rounded up to whole minutes, or to whole hours if it may exceed two hours.
+    """
     if row["why"]:
         return "cannot run"
     least_s, most_s = (row[name] for name in _DURATION_KEYS)

@@ -1,4 +1,8 @@
-"""`nimc pack`, `nimc verify`, `nimc reproduce`: pack a run, verify it, and repeat it."""
+"""The commands `nimc pack`, `nimc reproduce` and `nimc verify`.
+
+They pack the run of a campaign as a crate (a zip), repeat the run in a crate, and verify runs and
+crates.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +86,7 @@ def pack_command(
     return Answer(crate_facts, lines)
 
 
-# `nimc reproduce`: the analysis of a crate, or its run, once more.
+# `nimc reproduce` repeats the run in a crate, or only its analysis.
 
 
 @click.command()
@@ -115,7 +119,7 @@ def reproduce_command(
         packed_header = packed_run.header
         campaign = run.with_name(f"{packed_header.campaign}.yaml")
         campaign.write_text(packed_header.campaign_text, encoding="utf-8")
-        # The packer must not choose which file of this user is imported.
+        # A crate from somebody else must not decide which file of this user is imported.
         if check_files := [file for _, file in third_party_check_names(yaml_file.load(campaign))]:
             raise InputError(
                 f"{check_files[0]}: a third-party check is not in a crate; allowed: --analysis-only"
@@ -133,9 +137,9 @@ def reproduce_command(
 
 
 def runnable_request(packed_header: RunHeader, campaign: Path, machine: str) -> Request:
-    """Return a request for the packed run's cases that a machine can run.
+    """Return a request for those cases of the packed run that a machine can run.
 
-    Raises InputError if it can run none.
+    Raises InputError if the machine can run none of them.
     """
     cases = load_request(campaign, machine).campaign.cases
     case_names = [case.name for case in cases if case.name in packed_header.asked.cases]
@@ -147,7 +151,11 @@ def runnable_request(packed_header: RunHeader, campaign: Path, machine: str) -> 
 def comparison_answer(
     packed_run: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
 ) -> Answer:
-    """Compare the repeated run with the packed one. The exit status is 0 if it is reproduced."""
+    """Return the comparison of the packed run with `run`, its repetition.
+
+    The exit status is 0 if the run is reproduced, 3 if cases failed, and 1 otherwise. `details` are
+    printed if it is true.
+    """
     compared_sides = compare_sides([packed_run], [load_run(run.path)])
     outcome, reasons = outcome_of(compared_sides)
     document = {
@@ -164,7 +172,7 @@ def comparison_answer(
     return Answer(document, parts, status, schema=2)
 
 
-# `nimc verify`: whether stored runs and crates are what was written.
+# `nimc verify` finds out whether stored runs and crates were changed after they were written.
 
 
 @click.command()

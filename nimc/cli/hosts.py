@@ -1,4 +1,8 @@
-"""`nimc doctor`, `nimc origins`, `nimc remedy`: check hosts, reserve nodes, print root scripts."""
+"""The commands `nimc doctor`, `nimc origins` and `nimc remedy`.
+
+They check hosts, reserve the nodes on which writers run (origins), and print the scripts of
+remedies that need root.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +36,10 @@ from records.slurm.options import whole_node_request
 from records.slurm.parse import Reservation
 from records.units import plural
 
-# `nimc doctor`: what works on this host for a machine, and how to get what is missing.
+# `nimc doctor` prints what works on this host for a machine, and how to get what is missing.
 
 
-#: Widths of the columns of a finding, with the space after them.
+#: Widths of the first two columns of a finding, characters, with the space after each column.
 _SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
 
 
@@ -64,7 +68,7 @@ def doctor_command(
         options.reject_without("--in-job", "--wait", "--results")
     node_findings: list[HostFinding] = []
     if in_job:
-        # Imported only with --in-job, since it loads all that runs a campaign.
+        # Imported only with --in-job, since it imports all modules that run campaigns.
         from nimc.cluster.in_job import job_findings, look_at_nodes
 
         with exit_when_stopped():
@@ -76,9 +80,10 @@ def doctor_command(
 
 
 def diagnosis_text(diagnosis: Diagnosis, *, verbose: bool) -> str:
-    """Return the findings in 80 columns, then what runs where, then the verdict.
+    """Return a diagnosis as text of 80 columns: findings, then what runs where, then the verdict.
 
-    Unless `verbose`, what works is only named; on a machine that is ready, so is what is limited.
+    Unless `verbose` is true, things that work are only named, without their finding. On a machine
+    that is ready, things that are limited are only named too.
     """
     parts = [f"machine: {diagnosis.machine}"]
     detailed_findings = diagnosis.findings
@@ -111,7 +116,7 @@ def _finding_lines(finding: HostFinding) -> Iterator[str]:
         yield f"{subject:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{detail_line}".rstrip()
 
 
-# `nimc origins`: the reservation of a machine's origin nodes.
+# `nimc origins` creates, shows and removes the reservation of a machine's origin nodes.
 
 
 @click.group()
@@ -169,7 +174,7 @@ def _reservation_answer(current: Reservation) -> Answer:
     return Answer(asdict(current) | times, [line])
 
 
-# `nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted.
+# `nimc remedy` prints what an operator installs for a remedy that needs root, and how to revert it.
 
 
 @click.group()

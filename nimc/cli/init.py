@@ -1,4 +1,4 @@
-"""`nimc init`: writes the site file and ReFrame's configuration of a new machine."""
+"""The command `nimc init`, which writes a new machine's site file and configuration of ReFrame."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 from records.slurm.options import PARTITION_VARIABLE, REQUIREMENTS
 
-#: Name of a machine; it also names a Python module and a system of ReFrame.
+#: Allowed name of a machine. A Python module and a system of ReFrame have the same name.
 _MACHINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
-#: Printed if no node answered; and if Slurm took no job, since most sites require an account.
+# Advice if no node answered.
 _NO_NODE_ADVICE = (
     "No node answered, so values of nodes are missing. To fill them in, remove both files and"
     " repeat this"
 )
+# Advice that is added if Slurm did not accept a job. Most sites require an account.
 _NO_JOB_ADVICE = (
     ". If jobs need an account, a QOS or the like, export what applies of"
     f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))} before: the new files have these options"
@@ -62,7 +63,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     site_file = ROOT / "site" / f"{machine}.yaml"
     config_file = ROOT / "configs" / f"{machine}.py"
     for path in (site_file, config_file):
-        if os.path.lexists(path):  # a dangling link exists, too
+        if os.path.lexists(path):  # True also for a link that leads nowhere
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
         if not os.access(path.parent, os.W_OK):
             raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
@@ -84,7 +85,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
 
 
 def _write(files: Mapping[Path, str]) -> None:
-    """Create these files, all or none. Raises MachineError."""
+    """Create these files. Raises MachineError, and removes the others, if one cannot be created."""
     created_paths = []
     try:
         for path, text in files.items():

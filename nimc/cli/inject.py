@@ -1,4 +1,4 @@
-"""`nimc inject`: runs only the writers, beside an application that somebody else starts."""
+"""The command `nimc inject`, which runs only writers, beside an application of the user."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def inject_command(
     terminal, or in the job of the writers if they need one. If the writes were proven all the time,
     the exit code is that of COMMAND, or 0 without one. Else it is 1.
     """
-    # Imported here, since it loads all that runs a campaign.
+    # Not at the top, since it imports all modules that run campaigns.
     from nimc.cluster.injection_session import RequestedWrites, inject
 
     if command and "--json" in options.names_given():
@@ -94,7 +94,11 @@ def inject_command(
 
 
 def exit_code(outcome: InjectionOutcome) -> int:
-    """Return 128 + a signal that ended it, 1 if writes were not proven, else the command's code."""
+    """Return the exit code of `nimc inject`.
+
+    It is 128 + the number of the signal that ended the writes, if one did. It is 1 if the writes
+    were not proven. Otherwise it is the exit status of the command, or 0 if there is no command.
+    """
     if outcome.signum is not None:
         return 128 + outcome.signum
     if not outcome.head.proven:
@@ -103,7 +107,10 @@ def exit_code(outcome: InjectionOutcome) -> int:
 
 
 def _document(record_path: Path) -> dict[str, object]:
-    """Return the record without its schema number, which printing an `Answer` adds."""
+    """Return the record with its path, for printing as JSON.
+
+    Its schema number is removed, since it is added again when the `Answer` is printed.
+    """
     import json
 
     document: dict[str, object] = json.loads(record_path.read_bytes())

@@ -1,4 +1,4 @@
-"""The `nimc` command: runs the subcommand, and turns a failure into one line and an exit code."""
+"""The command `nimc`. It runs a subcommand, and turns a failure into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from records.errors import MachineError, NimcError, suggestion
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line
 
-#: Group of commands -> an example of one, without the word `nimc`.
+#: Heading of a group of commands in the help -> example of one of the commands, without `nimc`.
 GROUPS = {
     "Set up": "doctor --machine mycluster",
     "Measure": "run quick --machine mycluster",
@@ -38,11 +38,14 @@ GROUPS = {
 class Command:
     """One command of `nimc`."""
 
+    #: Heading of its group in the help.
     group: str
-    #: Module of `nimc.cli` that defines it, imported when it is called.
+    #: Name of the module of `nimc.cli` that defines it. The module is imported when the command is
+    #: called.
     module: str
+    #: Text about the command in the help of `nimc`.
     help: str
-    #: Name of each subcommand, or "" for the command itself -> arguments in an example.
+    #: Name of a subcommand ("": the command itself) -> arguments in the example of its help.
     examples: Mapping[str, str]
 
 
@@ -194,16 +197,17 @@ EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
     " tool failed."
 )
-#: Exit status of a program whose reader is gone: 128 + SIGPIPE.
+#: Exit status if the program that reads the output has ended: 128 + SIGPIPE.
 _BROKEN_PIPE_STATUS = 141
-#: Address space that a command needs, bytes: a base and an addition for each hardware thread, but
-#: at least a minimum. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with 64.
+# The address space that a command needs is a base and an addition for each hardware thread of the
+# host, but at least a minimum. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB
+# with 64. All are in bytes.
 _MIN_ADDRESS_SPACE_B = 2 << 30
 _BASE_ADDRESS_SPACE_B = 3 << 29
 _ADDRESS_SPACE_PER_THREAD_B = 10 << 20
-#: The longest line of an error, characters.
+#: Largest length of a line of an error message, characters.
 _MAX_LINE_LENGTH = 1000
-#: Errors of the system that a wrong path of the user causes.
+#: Error numbers of the system that mean that the user gave a wrong path.
 _WRONG_PATH_ERRORS = (errno.ELOOP, errno.ENAMETOOLONG)
 
 
@@ -213,7 +217,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            if ctx.resilient_parsing:  # called by the shell's completion
+            if ctx.resilient_parsing:  # the shell completes a command line
                 return None
             ctx.fail(f"no such command '{name}'{suggestion(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name].module}")
@@ -232,12 +236,12 @@ class _Commands(click.Group):
                 formatter.write_dl(rows)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the options; `--help` ends here."""
+        """Parse the options. The option `--help` prints its text here and ends the program."""
         with _broken_pipe_exit():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand; `--debug` shows where it failed."""
+        """Run the subcommand. With `--debug`, print the traceback of a failure."""
         try:
             with _broken_pipe_exit():
                 return super().invoke(ctx)
@@ -250,7 +254,7 @@ class _Commands(click.Group):
 
 
 def _add_examples(parent: click.Command, name: str) -> None:
-    """End the help of a command and of its subcommands with an example."""
+    """Add an example and the exit codes to the help of a command and of its subcommands."""
     parent.epilog = EXIT_CODES
     subcommands = parent.commands if isinstance(parent, click.Group) else {"": parent}
     for subcommand_name, subcommand in subcommands.items():
@@ -261,7 +265,10 @@ def _add_examples(parent: click.Command, name: str) -> None:
 
 @contextmanager
 def _broken_pipe_exit() -> Iterator[None]:
-    """Exit as SIGPIPE would if the reader of the output is gone; click would exit with 1."""
+    """Exit with the status of SIGPIPE if the program that reads the output has ended.
+
+    click would exit with 1.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -278,7 +285,8 @@ def _broken_pipe_exit() -> Iterator[None]:
 @click.version_option(package_name="nimc")
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
-    # Nobody else may write to new files: `records.files` would refuse to read them later.
+    # New files must not be writable for other users, since `records.files` would not read them
+    # later.
     os.umask(os.umask(0) | 0o022)
     require_memory(resource.getrlimit(resource.RLIMIT_AS)[0], os.cpu_count() or 1)
     try:
@@ -288,7 +296,10 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 
 def require_memory(limit_b: int, threads: int) -> None:
-    """Raise MachineError if the address space is so limited that libraries would abort."""
+    """Raise MachineError if the limit on address space is so small that libraries would abort.
+
+    `threads` is the number of hardware threads of the host.
+    """
     needed_by_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
     needed_b = max(_MIN_ADDRESS_SPACE_B, needed_by_threads_b)
     if limit_b != resource.RLIM_INFINITY and limit_b < needed_b:
@@ -300,16 +311,18 @@ def main() -> None:
     """Run the command line and exit.
 
     Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure, 128 + the number of the
-    signal that stopped it (130 after Ctrl-C), 141 if the reader of the output is gone.
+    signal that stopped the command (130 after Ctrl-C), 141 if the program that reads the output has
+    ended.
     """
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib would fail to load a notebook's backend
-    # Pydantic would search all installed packages for plugins.
+    # Without this, Pydantic would search all installed packages for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    gc.set_threshold(100_000, 20)  # nearly nothing that a command allocates becomes garbage
+    # Collect garbage rarely, since hardly anything that a command allocates becomes garbage.
+    gc.set_threshold(100_000, 20)
     try:
         status = _run()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # While Python exits, its own handler would print a traceback, or ignore the signal.
+            # Python's own handler would print a traceback or ignore the signal while Python exits.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
@@ -317,12 +330,12 @@ def main() -> None:
     except OSError as error:  # the last output could not be written
         status = _BROKEN_PIPE_STATUS if isinstance(error, BrokenPipeError) else 3
         _drop_output()
-    gc.freeze()  # while Python exits, it would search all objects for garbage
+    gc.freeze()  # without this, Python would search all objects for garbage while it exits
     sys.exit(status)
 
 
 def _run() -> int:
-    """Run the command line; return its exit code."""
+    """Run the command line and return its exit code."""
     try:
         with stopped_after_clean_up():
             result = cli.main(standalone_mode=False)
@@ -342,7 +355,7 @@ def _run() -> int:
         if isinstance(stop.code, int):
             return stop.code
         return 3 if stop.code else 0
-    except BaseException as error:  # a panic of Polars is not an Exception
+    except BaseException as error:  # a panic of Polars is no subclass of Exception
         click.echo(f"nimc: {_shortened(_error_text(error))}", err=True)
         if isinstance(error, NimcError):
             return error.exit_code
@@ -351,7 +364,7 @@ def _run() -> int:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the message for the user about a failure."""
+    """Return the message about a failure that is printed for the user."""
     if isinstance(error, NimcError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
@@ -361,7 +374,10 @@ def _error_text(error: BaseException) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Return a message, safe for the terminal, with the middle of very long lines left out."""
+    """Return a message without the middle of very long lines.
+
+    Characters that could control the terminal are replaced.
+    """
     lines = []
     for line in visible(text).split("\n"):
         if len(line) > _MAX_LINE_LENGTH:
@@ -372,7 +388,7 @@ def _shortened(text: str) -> str:
 
 
 def _drop_output() -> None:
-    """Redirect output to /dev/null, so that Python does not try to write it again at exit."""
+    """Redirect the output to /dev/null, so that Python does not write it again when it exits."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

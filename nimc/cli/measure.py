@@ -1,4 +1,7 @@
-"""`nimc measure`: the slowdown of a command, as a campaign of one case."""
+"""The command `nimc measure`, which measures the slowdown of a user's program.
+
+It makes a campaign with one case from its options, and runs this campaign.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,15 @@ from records.errors import InputError
 from records.measured import COMMAND_CHECK, reworded
 from records.run import PAIRS_CAP, PAIRS_FLOOR
 
-#: Characters that a case's name may not have.
+#: Characters that are not allowed in the name of a case.
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._+]+")
-#: Most characters of the program's name in a case's name.
+#: Largest number of characters of the program's name in the name of the case.
 _MAX_PROGRAM_NAME_LENGTH = 40
-#: Limits of disturbance that `--busy` turns off: those on other load of the host. The limit on
-#: foreign traffic, and the proof of the writes, remain.
+#: Limits of disturbance that `--busy` turns off: limits on what else the host does. The limit on
+#: network traffic of others remains, and writes must still be proven.
 _HOST_LIMITS = tuple(name for name in DISTURBANCE_LIMITS if name != "foreign_share")
-#: Location in the campaign -> the options that an error about its value names.
+#: Location in the campaign -> the options from which its value comes. Messages about errors there
+#: name the options instead of the location.
 _OPTIONS: dict[yaml_file.Keys, str] = {
     (): "measure",
     ("injector", "rate"): "--rate",
@@ -44,7 +48,8 @@ _OPTIONS: dict[yaml_file.Keys, str] = {
     ("workloads", 0, "set", "ranks_per_node"): "--ranks",
     ("workloads", 0, "set", "repeat"): "--repeat",
 }
-#: Options that are not stored with a run. `nimc` adds those that a printed command to resume needs.
+#: Options that are not stored with a run. When `nimc` prints the command with which the run can be
+#: resumed, it adds those of them that are needed.
 _UNSTORED_OPTIONS = (
     "--machine",
     "--results",
@@ -62,17 +67,23 @@ _UNSTORED_OPTIONS = (
 class Measurement:
     """The values of the options that decide what is measured."""
 
+    #: Number of target nodes.
     nodes: int
-    #: None: one process, started without the MPI launcher.
+    #: Number of ranks on each node; None: one process, started without the MPI launcher.
     ranks: int | None
+    #: Rate of each writer.
     rate: str
-    #: Regular expression of the figure; empty: the time of the program.
+    #: Regular expression that finds the figure to compare; empty: the program's time is compared.
     figure: str
+    #: Unit of the figure.
     unit: str | None
-    #: True if higher figures are better; None: the unit decides.
+    #: Whether higher figures are better; None: this follows from the unit.
     higher: bool | None
+    #: Whether the worst match of the regular expression is used instead of the last one.
     worst: bool
+    #: How many times each run starts the program.
     repeat: int
+    #: Whether runs are accepted even if the host does other things at the same time.
     busy: bool
 
 
@@ -151,7 +162,7 @@ def measure_command(
 
 
 def campaign_of(program: Sequence[str], measurement: Measurement) -> yaml_file.YamlDocument:
-    """Return the campaign of one case that measures a command. Raises InputError."""
+    """Return a campaign with one case, which measures a program. Raises InputError."""
     if measurement.nodes > 1 and not measurement.ranks:
         raise InputError(f"--nodes: {measurement.nodes} found; allowed: 1, or with --ranks")
     command_line = shlex.join(program)
@@ -180,9 +191,10 @@ def campaign_of(program: Sequence[str], measurement: Measurement) -> yaml_file.Y
 
 
 def _rate_keys(rate: str) -> dict[str, Any]:
-    """Return the campaign's keys for the writers' rate. Raises InputError.
+    """Return the keys of the campaign that set the writers' rate. Raises InputError.
 
-    A share of the full rate is a factor of one level.
+    A share of the full rate is set by the factor `rate` with one level. Another rate is set by the
+    key `injector`.
     """
     if not rate.endswith("%"):
         return {"injector": {"rate": rate}}
@@ -191,7 +203,10 @@ def _rate_keys(rate: str) -> dict[str, Any]:
 
 
 def _layout_settings(measurement: Measurement) -> dict[str, int]:
-    """Return the check's variables for nodes, ranks and repetitions; none for a default."""
+    """Return variable of the check -> value, for nodes, ranks and repetitions.
+
+    Variables that keep their default are left out.
+    """
     settings = {}
     if measurement.nodes > 1:
         settings["nodes"] = measurement.nodes
@@ -203,10 +218,10 @@ def _layout_settings(measurement: Measurement) -> dict[str, int]:
 
 
 def _case_name(program: str, settings: Mapping[str, Any]) -> str:
-    """Return the name of the campaign and its case: the program's name, a digest of the settings.
+    """Return the name of the campaign and of its case: the program's name and a digest of settings.
 
-    With the digest, no two commands share a name. No command has the name of a workload either, to
-    which the site's references would apply.
+    The digest makes the names of different commands differ. It also makes them differ from the
+    names of workloads, since the site's references for a workload do not apply to a command.
     """
     safe_name = _UNSAFE_CHARACTERS.sub("_", os.path.basename(program)).lstrip("._+")
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
@@ -214,7 +229,7 @@ def _case_name(program: str, settings: Mapping[str, Any]) -> str:
 
 
 def _figure_settings(measurement: Measurement) -> dict[str, str]:
-    """Return the check's variables for the figure of merit. Raises InputError."""
+    """Return variable of the check -> value, for the figure to compare. Raises InputError."""
     pattern = measurement.figure
     unit = measurement.unit
     is_higher_better = measurement.higher
@@ -243,9 +258,10 @@ def _figure_settings(measurement: Measurement) -> dict[str, str]:
 
 
 def _require_program(program: str, *, in_job: bool) -> None:
-    """Raise InputError for a program that the shell would not find.
+    """Raise InputError if the shell would not find a program.
 
-    A name without `/` is not looked up for a job: the job's modules may provide it.
+    If the program runs in a job (`in_job`), a name without `/` is not looked up, since modules of
+    the job may provide the program.
     """
     if "/" in program or not in_job:
         options.require_program("PROGRAM", program)

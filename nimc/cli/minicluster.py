@@ -1,4 +1,4 @@
-"""`nimc minicluster`: a real Slurm cluster on this host."""
+"""The command `nimc minicluster`, which runs a real Slurm cluster on this host."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def status(layout: ClusterLayout) -> Answer:
     current = cluster.status(layout)
     document: dict[str, Any] = {"healthy": current.healthy}
     if current.state is None:
-        document["state"] = str(layout.state)  # only the folder, since no cluster has a state
+        document["state"] = str(layout.state)  # only the folder, since there is no cluster
     else:
         document |= {"state": current.state.as_dict(layout)}
         document |= {name: value for name, value in asdict(current).items() if name != "state"}

@@ -1,4 +1,8 @@
-"""`nimc model`: fit, predict, evaluate and apply the contention model."""
+"""The command `nimc model`, which fits, evaluates and applies the contention model.
+
+The model predicts the rates at which computation and communication on a node use memory. A
+*placement* is the NUMA node of the computation's data and that of the communication's buffers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ platform_option = click.option(
     shell_complete=completing(published_names),
     help="A published machine, such as henri.",
 )
-#: A JSON file, or the folder of a run.
+#: Path of a JSON file or of the folder of a run.
 _FILE_OR_RUN = RunPath()
 model_option = click.option("--model", "model_path", type=_FILE_OR_RUN, help="A fitted model.")
 
@@ -73,7 +77,7 @@ def predict_command(
 
 
 def _run_options(function: Any) -> Any:
-    """Add the options that select the sweep of a run; their values go to `_load_sweep`."""
+    """Add the options with which `_load_sweep` selects a sweep in a run."""
     node_help = "NUMA node of the writers' buffers in a run."
     kernel_help = "Kernel of a run that varies it [default: the first]."
     function = click.option("--comm-node", type=click.IntRange(min=0), help=node_help)(function)
@@ -239,7 +243,10 @@ def plot_command(
 
 
 def load_model(platform: str | None, model_path: Path | None) -> Model:
-    """Return the published model of a platform, or the model in a file; one must be given."""
+    """Return the published model of a platform, or the model in a file.
+
+    Raises InputError unless exactly one of the two is given.
+    """
     if platform is not None and model_path is None:
         return load_published(platform)
     if model_path is not None and platform is None:
@@ -248,7 +255,7 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
 
 
 def _load_sweep(path: Path, comm_node: int | None, kernel: str | None) -> Sweep:
-    """Load the sweep from a file, or from the samples of a run."""
+    """Return the sweep in a file, or in the samples of a run (the inputs of the model)."""
     if path.is_dir():
         require_sound(path)
         return sweep.sweep_of_run(path, comm_node, kernel)
@@ -260,5 +267,8 @@ def _load_sweep(path: Path, comm_node: int | None, kernel: str | None) -> Sweep:
 
 
 def _in_80_columns(parts: Iterable[str | Table]) -> list[str | Table]:
-    """Return the parts with each text wrapped and safe for the terminal."""
+    """Return the parts of a text, with each text wrapped to 80 columns.
+
+    Characters that could control the terminal are replaced.
+    """
     return [wrapped(visible(part)) if isinstance(part, str) else part for part in parts]

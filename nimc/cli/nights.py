@@ -1,4 +1,8 @@
-"""`nimc nights`: one night of a campaign under a scheduler, alarms and pages of all nights."""
+"""The command `nimc nights`: runs one night of a campaign, and reads all nights.
+
+A scheduler runs a campaign every night with `nimc nights run`. The other subcommands list how
+nights ended, print alarms and write pages.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +40,24 @@ from records.run_folder import require_results
 from records.text import one_line
 from records.units import percentage, plural
 
-#: Outcome of a night -> exit status; 0 for other outcomes. A night whose run was stopped or refused
-#: before its first sample is no failure, since its summary says why.
+#: Outcome of a night -> exit status. The exit status of other outcomes is 0. A night whose run was
+#: stopped or refused before its first sample ends with 0 too, since its summary says why.
 EXIT_STATUSES: dict[Outcome, int] = {"slower": 1, "machine failed": 3}
 #: Columns of the table of a night's figures.
 _FIGURES_HEADER = ("case", "arm", "quantity", "value", "interval, 95 %", "verdict")
-#: Columns that are left-aligned.
+#: Columns of this table that are left-aligned.
 _TEXT_COLUMNS = ("case", "arm", "quantity", "verdict")
 _QUANTITY_NAMES = {"fom": "figure of merit", "writer_rate": "writers' rate"}
 _SERIES_LEGEND = (
     "finds: the loss that six nights show in half of all cases; spread, level: those of the nights"
 )
-#: Note about series that are not watched yet; `{}` stands for their number.
+#: Note about series of values that are not yet watched for changes; `{}` is their number.
 _TOO_FEW_NIGHTS = (
     "too few nights: {} series, each of which is watched from"
     f" {MIN_NIGHTS_BEFORE + 1} nights at one level on; -v lists them"
 )
 
-#: `--results`, for commands that read the runs of several folders.
+#: Option `--results` of commands that can read several folders.
 _folders_option = click.option(
     "--results",
     "folders",
@@ -119,7 +123,7 @@ def run(
 
 
 def _night_parts(night_summary: Summary, path: Path) -> Iterator[str | Table]:
-    """Yield the night's figures and alarms, and the paths of its run, report and summary."""
+    """Yield the parts of a night's text: figures, alarms, and paths of run, report and summary."""
     if night_summary.figures:
         yield _figures_table(night_summary.figures)
     for alarm in night_summary.alarms:
@@ -133,9 +137,9 @@ def _night_parts(night_summary: Summary, path: Path) -> Iterator[str | Table]:
 
 
 def _figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the night's figures, without empty columns.
+    """Return a table of a night's figures, without empty columns.
 
-    Intervals and verdicts are empty if the night has no pairs.
+    If the night has no pairs of runs, the columns of intervals and verdicts are empty.
     """
     rows = list(map(_figure_cells, figures))
     columns = [column for column in range(len(_FIGURES_HEADER)) if any(row[column] for row in rows)]
@@ -146,7 +150,7 @@ def _figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _figure_cells(figure: Mapping[str, Any]) -> list[str]:
-    """Return the cells of one of the night's figures (`nimc.nights.summary.FIGURE_KEYS`)."""
+    """Return the cells of a figure, which has the keys `nimc.nights.summary.FIGURE_KEYS`."""
     value, low, high, unit = (figure[name] for name in ("value", "low", "high", "unit"))
     divisor, _ = divisor_and_unit(value, unit)
     interval = ""
@@ -209,7 +213,7 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
 
 
 def _no_series_text(night_count: int, *, any_finished: bool) -> str:
-    """Say why no series has a value yet."""
+    """Return a sentence that says why there is no value to compare yet."""
     if any_finished:
         return "no alarms yet: each finished run has integrity faults, or no figures"
     if night_count:
@@ -218,7 +222,7 @@ def _no_series_text(night_count: int, *, any_finished: bool) -> str:
 
 
 def _alarm_texts(alarm_survey: Survey, *, details: bool) -> list[str]:
-    """Return the table of alarms and the table of series."""
+    """Return two tables as texts: alarms, and the series of values that are watched."""
     notes = [
         f"changed at the same time: {fact.name}:"
         f" {fact.before or NO_FIGURE} -> {fact.after or NO_FIGURE}"

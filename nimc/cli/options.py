@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands of `nimc` have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from records.checkout import ROOT
 from records.errors import InputError, suggestion
 from records.files import require_output_file, require_output_folder, resolved_output
 
-# Arguments and options that are paths to read or to write.
+# Types of arguments and options that are paths.
 
 
 _CAMPAIGNS_FOLDER = ROOT / "campaigns"
@@ -31,7 +31,7 @@ class CampaignPath(click.Path):
     """The path of a campaign file; `quick` means `campaigns/quick.yaml` of this checkout."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises InputError for an unknown name; a path need not exist."""
+        """Return the path. Raises InputError if a name is unknown. A path may be missing."""
         path = Path(value)
         if path.suffix or "/" in str(value):
             return path
@@ -46,7 +46,7 @@ class CampaignPath(click.Path):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete to names of campaigns and to files."""
+        """Return completions: names of campaigns, and files."""
         names = [CompletionItem(name) for name in _campaigns() if name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="file")]
 
@@ -55,7 +55,8 @@ def _campaigns() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_CAMPAIGNS_FOLDER.glob("*.yaml"))}
 
 
-#: Files and folders of a run that commands open. Opening a pipe in their place would block.
+#: Patterns of the files and folders in a run that commands open. If one of them were a pipe, the
+#: command would block.
 _OPENED_PATTERNS = (
     "run.json",
     "samples",
@@ -68,12 +69,12 @@ _OPENED_PATTERNS = (
 
 
 class RunPath(click.Path):
-    """The path of a readable run or file; pipes and devices are refused, even within a run."""
+    """The path of a readable run or file. Pipes and devices are refused, also within a run."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path. Raises InputError."""
         path = Path(value)
-        if not str(value):  # such as from an unset variable of the shell
+        if not str(value):  # for example, a variable of the shell was not set
             raise InputError("'' found; allowed: the path of a run or a file")
         try:
             opened_paths = [opened for pattern in _OPENED_PATTERNS for opened in path.glob(pattern)]
@@ -92,14 +93,15 @@ class RunPath(click.Path):
         return path
 
 
-#: A file to read.
+#: Type of an option that is a file to read.
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class OutputPath(click.Path):
-    """The path of a file, or with `folder` of a folder, that may be written (`records.files`).
+    """The path of a file (or of a folder, if `folder` is true) that a command may write.
 
-    Any other path is refused before the command does any work.
+    `records.files` checks whether it may. Other paths are refused before the command starts its
+    work.
     """
 
     def __init__(self, *, folder: bool = False) -> None:
@@ -120,7 +122,7 @@ class OutputPath(click.Path):
 
 
 class ResultsPath(click.Path):
-    """The path of a folder of runs; the folder need not exist yet."""
+    """The path of a folder for runs. It may be missing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path. Raises InputError."""
@@ -133,7 +135,10 @@ class ResultsPath(click.Path):
 
 
 def require_program(argument: str, program: str) -> None:
-    """Raise InputError for a program that the shell would not find; the error names `argument`."""
+    """Raise InputError if the shell would not find a program.
+
+    The message begins with `argument`, the command's argument that names the program.
+    """
     if shutil.which(program) is not None:
         return
     if "/" in program:
@@ -142,7 +147,7 @@ def require_program(argument: str, program: str) -> None:
 
 
 def require_writable_results(results: Path) -> None:
-    """Raise InputError for a results folder in which this user may not create runs."""
+    """Raise InputError if this user may not create runs in a folder of results."""
     existing = next(path for path in (results, *results.absolute().parents) if path.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"--results: '{results}' found; allowed: a folder that you may write to")
@@ -151,18 +156,19 @@ def require_writable_results(results: Path) -> None:
 campaign_argument = click.argument("campaign", type=CampaignPath())
 
 
-# Options for the machine, and other options that several commands have.
+# The option for the machine, and other options.
 
 
 def complete_machine(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete to names of machines."""
-    from records.machine.site import known_machines  # loads YAML, which few commands need
+    """Return the names of machines that begin with `incomplete`."""
+    # Not at the top, since this import loads YAML, which few commands need.
+    from records.machine.site import known_machines
 
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
 def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
-    # This import loads the checks, which few commands need.
+    # Not at the top, since this import loads the checks, which few commands need.
     from nimc.readiness.reframe_config import LOCALHOST, default_machine
 
     if value:
@@ -173,7 +179,7 @@ def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str
     return name
 
 
-#: `--machine`, the name of a machine.
+#: Option `--machine`, the name of a machine.
 machine_option = click.option(
     "--machine",
     metavar="M",
@@ -192,14 +198,14 @@ force_option = click.option(
 
 
 class DurationParam(click.ParamType[float]):
-    """A length of time with its unit, such as `10min`, in seconds."""
+    """A duration with its unit, such as `10min`. The value is in seconds."""
 
     name = "duration"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return seconds. Raises InputError."""
+        """Return the duration in seconds. Raises InputError."""
         return units.duration_s(value, param.opts[0] if param else self.name)
 
 
@@ -207,7 +213,10 @@ DURATION = DurationParam()
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-    """Return a function that completes to `names()`, called only when the shell completes."""
+    """Return a function for click that returns those of `names()` that begin with a given text.
+
+    `names` is called only when the shell completes a command line.
+    """
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]
@@ -216,10 +225,13 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
 
 
 def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete to cases of the command's campaign; to none if its file cannot be read."""
+    """Return the cases of the command's campaign that begin with `incomplete`.
+
+    Returns an empty list if the campaign's file cannot be read.
+    """
     from records import yaml_file
 
-    # While an option lacks its value, click has not yet assigned words to arguments.
+    # While the value of an option is completed, click has not yet assigned words to arguments.
     campaign = ctx.params.get("campaign") or next(iter(ctx.args), "")
     with suppress(InputError, OSError, AttributeError, TypeError, KeyError):
         file = CampaignPath().convert(campaign, None, ctx)
@@ -230,7 +242,10 @@ def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """Return a share above 0 and at most 1, given as `0.3` or `30%`. Raises InputError."""
+    """Return a share, which the user gives as `0.3` or `30%`.
+
+    Raises InputError unless it is above 0 and at most 1. Returns None if the option was not given.
+    """
     if text is None:
         return None
     with suppress(ValueError):
@@ -241,7 +256,10 @@ def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> floa
 
 
 def details_option(detail_names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option `-v`, or `--verbose`, for the argument `details`; it also shows these."""
+    """Return the option `-v` (`--verbose`), whose value is the command's argument `details`.
+
+    Its help says that the command then also shows `detail_names`.
+    """
     return click.option(
         "-v", "--verbose", "details", is_flag=True, help=f"Also show {detail_names}."
     )
@@ -251,7 +269,7 @@ results_option = click.option(
     "--results", type=ResultsPath(), default=Path("results"), help="Folder for runs."
 )
 
-#: `--wait`, how long a job of the command may wait in the queue.
+#: Option `--wait`: how long a job of the command may wait in the queue.
 wait_option = click.option(
     "--wait",
     "wait_s",
@@ -261,7 +279,7 @@ wait_option = click.option(
 )
 
 
-#: Value of `progress` -> help of the option of the same name.
+#: Value of the argument `progress` -> help of the option that sets it (`--verbose`, `--quiet`).
 _PROGRESS_HELP = {
     "verbose": "Also print a line for every run, where its logs are, and details of results.",
     "quiet": "Print errors and results only, no progress.",
@@ -269,7 +287,10 @@ _PROGRESS_HELP = {
 
 
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `-q` and `-v` for the argument `progress`; the last one given counts."""
+    """Add the options `-q` and `-v`, which set the command's argument `progress`.
+
+    If both are given, the last one counts.
+    """
     for level, help_text in _PROGRESS_HELP.items():
         flags = (f"-{level[0]}", f"--{level}", "progress")
         option = click.option(
@@ -282,7 +303,7 @@ def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def output_option(
     help_text: str, *, folder: bool = False, required: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option `--output`, or `-o`: where to write."""
+    """Return the option `--output` (`-o`): the file, or with `folder` the folder, to write."""
     path_type = OutputPath(folder=folder)
     return click.option("-o", "--output", type=path_type, required=required, help=help_text)
 
@@ -291,7 +312,7 @@ def output_option(
 
 
 def allow_only(mode: str, *allowed: str) -> None:
-    """Raise InputError if an option other than `mode` and those in `allowed` was given."""
+    """Raise InputError if an option was given that is neither `mode` nor in `allowed`."""
     for name in names_given():
         if name not in (mode, *allowed):
             raise InputError(
@@ -301,14 +322,17 @@ def allow_only(mode: str, *allowed: str) -> None:
 
 
 def reject_without(mode: str, *options: str) -> None:
-    """Raise InputError if one of `options` was given. They have no effect without `mode`."""
+    """Raise InputError if one of `options` was given, since they have no effect without `mode`.
+
+    Call it only if the option `mode` was not given.
+    """
     for name in names_given():
         if name in options:
             raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
 
 
 def words_given(*omitted: str) -> tuple[str, ...]:
-    """Return the options that were given, with their values, as words of a command line."""
+    """Return the given options and their values as words of a command line, without `omitted`."""
     words = []
     for option, value in _options_given():
         if option.opts[0] in omitted:
@@ -326,7 +350,10 @@ def names_given() -> list[str]:
 
 
 def _used_name(option: click.Option, value: Any) -> str:
-    """Return the name that gave this value: a flag such as `--higher/--lower` has two names."""
+    """Return the name of an option with which the user gave this value.
+
+    A flag such as `--higher/--lower` has two names.
+    """
     if option.secondary_opts and not value:
         return option.secondary_opts[0]
     return option.opts[0]

@@ -1,4 +1,4 @@
-"""`nimc plan`: what a campaign will run; runs nothing itself."""
+"""The command `nimc plan`, which prints what a campaign will run. It runs nothing itself."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from records.units import percentage, plural
 
 _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
 _SCALE_LEGEND = "writers: how many write at once, of the ranks that they are computed for."
-#: What the option -v adds.
+#: What the option -v adds to the text.
 _DETAILS = "ReFrame's command of each block"
-#: ReFrame's options that stay on one line with their value.
+#: ReFrame's options that are printed on one line with their value.
 _OPTIONS_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says how"
@@ -57,7 +57,8 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
     spreads = reach.last_spreads(results, machine)
-    # The error of verdicts is bounded over all requested cases, even those that cannot run.
+    # The probability of a wrong verdict is bounded over all requested cases together, even cases
+    # that cannot run. So the reach of a case is computed from the plan of all cases.
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reaches = [
         case_reach
@@ -72,7 +73,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     ]
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
-        # The document's word for what is omitted.
+        # In the document, omitted cases and levels are called absent.
         "absent": [vars(omission) for omission in [*request.omissions, *feasibility.omissions]],
         "why": feasibility.why,
         "scales": [vars(row) for row in scale_rows],
@@ -93,7 +94,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         yield from _reach_lines(reaches, spreads)
         multi_node_cases = {case_reach.case for case_reach in reaches if not case_reach.one_host}
         if cases := [case for case in planned.cases if case.case in multi_node_cases]:
-            # All cases have the same numbers of pairs and blocks, so one piece of advice is enough.
+            # All cases have the same numbers of pairs and blocks, so advice for one case is enough.
             yield from (wrapped(allocations.advice(spreads.variation, cases[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scale_parts(scale_rows, machine, request.machine.nodes)
@@ -111,9 +112,9 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 
 
 def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
-    """Return lines that say what cannot run, and why.
+    """Return lines that say which cases and levels cannot run, and why.
 
-    For a workload that runs nowhere, the reason stands only in the table of what runs where.
+    If a workload can run nowhere, the reason is only in the table of what runs where.
     """
     workload_by_case = {case.name: case.check for case in request.campaign.cases}
     omissions = list(request.omissions)
@@ -127,7 +128,11 @@ def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
 
 
 def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:
-    """Return a table of the writes at each scale; nothing for campaigns without a timetable."""
+    """Return a table of the short writes at each scale (number of nodes), with explanations.
+
+    Returns an empty list if no writes of the campaign follow a timetable. `nodes` is the number of
+    nodes of the machine; None if it is unknown.
+    """
     if not rows:
         return []
     table = Table(_SCALE_HEADER, list(map(_scale_cells, rows)), left_aligned=(0, 1))
@@ -142,7 +147,7 @@ def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[
 
 
 def _command_lines(planned: Plan) -> list[str]:
-    """Return ReFrame's command for each block that always runs."""
+    """Return lines with ReFrame's command for each block that runs in any case."""
     lines = [f"ReFrame's commands ({RUN_PLACEHOLDER} is the folder of the run):"]
     for case in planned.cases:
         certain_blocks = [block for block in case.blocks if block.needed == "always"]
@@ -155,9 +160,9 @@ def _command_lines(planned: Plan) -> list[str]:
 
 
 def _reach_lines(reaches: list[Reach], spreads: Spreads) -> list[str]:
-    """Return lines with the smallest effect that each case shows in 90 % of runs of the campaign.
+    """Return lines with the smallest effect of each case that 90 % of runs of the campaign show.
 
-    There are none if no case has effects.
+    There are no lines if no case has effects.
     """
     if not reaches:
         return []
@@ -168,7 +173,7 @@ def _reach_lines(reaches: list[Reach], spreads: Spreads) -> list[str]:
 
 
 def _case_listing(planned: Plan, remarks: list[str]) -> Listing:
-    """Return a table with a line for each case, and their total."""
+    """Return a table with a line for each case and a line with the total. `remarks` follow it."""
     header = ("case", "duration", "node-hours", "nodes", "pairs")
     if not planned.cases:
         return Listing(header=header, lines=[], notes=remarks, min_columns=4)
@@ -195,7 +200,11 @@ def _core_hours_text(planned: Plan) -> str:
 
 
 def _factor_lines(cases: list[Case]) -> list[str]:
-    """List the factors that change within a block, and those with a case for each level."""
+    """Return lines with the factors of cases.
+
+    Some lines name factors whose levels change within a block, the others name factors that have a
+    case for each level.
+    """
     cases_by_levels = grouped(
         (_levels_text(case), case.case) for case in cases if case.factors_within
     )
@@ -215,7 +224,7 @@ def _factor_lines(cases: list[Case]) -> list[str]:
 
 
 def _levels_text(case: Case) -> str:
-    """Return the factors that change within a case's blocks, with their levels."""
+    """Return in words the factors that change within a case's blocks, with their levels."""
     factor_texts = "; ".join(
         f"{factor} {', '.join(map(level_text, levels))}"
         for factor, levels in case.factors_within.items()
@@ -239,7 +248,7 @@ def _case_line(case: Case) -> Line:
 def _duration_and_node_hours(
     least_s: float, most_s: float, least_node_hours: float, most_node_hours: float
 ) -> tuple[str, str]:
-    """Return the cells of a duration and of node-hours, each from the least to the most."""
+    """Return two cells: durations and node-hours. Each is a range from the least to the most."""
     node_hours = range_text(number(least_node_hours, 2), number(most_node_hours, 2))
     return range_text(duration(least_s), duration(most_s)), node_hours
 
@@ -257,7 +266,10 @@ def _scale_cells(row: ScaleRow) -> list[str]:
 
 
 def command_to_paste(words: list[str]) -> str:
-    """Return a command line in 80 columns; `RUN_PLACEHOLDER` remains a variable of the shell."""
+    """Return a command line in 80 columns that can be pasted into a shell.
+
+    `RUN_PLACEHOLDER` is quoted so that the shell replaces it as one of its variables.
+    """
     option_texts: list[str] = []
     for previous, word in zip(["", *words], words, strict=False):
         quoted = f'"{word}"' if RUN_PLACEHOLDER in word else shlex.quote(word)
@@ -269,5 +281,5 @@ def command_to_paste(words: list[str]) -> str:
 
 
 def range_text(least: str, most: str) -> str:
-    """Return both figures, or one if they are the same."""
+    """Return the range from `least` to `most`, or one figure if they are equal."""
     return least if least == most else f"{least} to {most}"

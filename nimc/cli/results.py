@@ -1,4 +1,8 @@
-"""`nimc report`, `nimc compare`, `nimc advise`: results of runs, differences, remedies."""
+"""The commands `nimc report`, `nimc compare` and `nimc advise`.
+
+They print the results of runs of campaigns, the differences between runs, and which remedies
+against the slowdown are worth their price.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ from records.notes import merged_concurrent_runs
 from records.run import RunHeader
 from records.units import percentage, plural
 
-# What the option -v adds to the tables of each command.
+# What the option -v adds to the tables of each command, in words.
 
 _EFFECTS_DETAILS = (
     "standard deviations, baseline repeated, control, extra node-hours per 100 on average, rates of"
@@ -90,16 +94,16 @@ def report_command(
 
 
 def _alert_lines(lines: Iterable[str]) -> list[str]:
-    """Return lines in a style that nobody overlooks."""
+    """Return lines in a style that users notice."""
     return [prose(line, fg="red", bold=True) for line in lines]
 
 
-# The effects of a run, as `nimc run` and `nimc report` print them.
+# `nimc run` and `nimc report` print the effects of a run.
 
 
-#: Maximum number of reasons for rejections that are shown.
+#: Largest number of reasons for rejections that are printed.
 _MAX_REASONS = 8
-#: Verdict -> its colour; yellow for other verdicts.
+#: Verdict -> colour of its line. Lines with other verdicts are yellow.
 _VERDICT_COLOURS: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
     Verdict.SLOWER: "red",
@@ -110,7 +114,7 @@ _EFFECTS_HEADER = ("case", "slowdown, 95 %", "verdict", "off -> on", "pairs")
 _EFFECTS_LEGEND = (
     "slowdown of the typical run, with its interval of 95 %; median run without -> with writers"
 )
-#: Least difference of two ratios that a reader of the table sees.
+#: Least difference of two ratios that a reader of the table can see.
 _MIN_VISIBLE_DIFFERENCE = 0.005
 _CONTRASTS_HEADER = ("case, level", "ratio, 95 %", "kind", "pairs")
 _CONTRASTS_LEGEND = (
@@ -122,7 +126,8 @@ _CONTRASTS_LEGEND = (
 def tables_of_run(run: RunData, *, details: bool = False) -> list[str | Listing]:
     """Return the tables of a run's effects, prices and gains.
 
-    Commands that they tell the user to type work in the current folder.
+    They contain commands for the user, which can be typed in the current folder. `details` are
+    added if it is true.
     """
     return results_tables(
         run.results,
@@ -147,12 +152,13 @@ def results_tables(
     failures: Sequence[str] = (),
     details: bool = False,
 ) -> list[str | Listing]:
-    """Return a table with a line for each effect, then one of prices and gains, if there are any.
+    """Return a table of effects, then a table of prices and gains (`contrasts`) if there are any.
 
-    Notes follow the effects: first what disturbed the run, then caveats. What to do next follows
-    the last table. Controls and repeated baselines have lines of their own only in a case without
-    effects; elsewhere they are details of the effects. If there is no line at all, `failures` say
-    why.
+    Notes follow the effects: first what disturbed the run (`disturbance`), then caveats. After the
+    last table comes what the user should do next. If a case has effects, its controls and its
+    repeated baselines are details of the effects. If it has none, they have lines of their own. If
+    there is no line at all, the reasons in `failures` are returned instead. `rows` are the results
+    of all cases. `pair_s` is the time that a pair of a case takes.
     """
     cases_with_effects = {row.case for row in rows if row.role == "effect"}
     shown_rows = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
@@ -238,7 +244,10 @@ def _effect_line(row: Result) -> Line:
 
 
 def _disagreement_notes(rows: Sequence[Result]) -> list[str]:
-    """Name the rows in which slowdown and medians visibly disagree, and say why they do."""
+    """Return a note that names the rows whose medians visibly contradict their slowdown, and why.
+
+    Returns an empty list if there are no such rows.
+    """
     names = [case_and_arm(row) for row in rows if _disagree(row)]
     if not names:
         return []
@@ -251,7 +260,8 @@ def _disagreement_notes(rows: Sequence[Result]) -> list[str]:
 def _disagree(row: Result) -> bool:
     """Return whether the ratio of medians visibly contradicts the slowdown.
 
-    It does if it lies outside the slowdown's interval, or on the other side of 1.
+    This is so if the ratio is outside the slowdown's interval, or if one of the two is below 1 and
+    the other above.
     """
     slowdown = row.leading_estimate
     if not (slowdown and row.off_median and row.on_median):
@@ -288,7 +298,7 @@ def _contrast_line(contrast: Contrast) -> Line:
 
 
 def _caveats(rows: Sequence[Result]) -> list[str]:
-    """Return each caveat once, with its cases unless all cases have it."""
+    """Return each note of the results once. Its cases are named, unless all cases have the note."""
     with_runs_merged = merged_concurrent_runs(note for row in rows for note in row.notes)
     merged_rows = (replace(row, notes=list(map(with_runs_merged, row.notes))) for row in rows)
     rows_by_case = grouped((row.case, row) for row in merged_rows)
@@ -302,7 +312,10 @@ def _caveats(rows: Sequence[Result]) -> list[str]:
 
 
 def _rejection_lines(rows: Sequence[Result]) -> list[str]:
-    """Return a line for each case and reason: how many runs were rejected for it."""
+    """Return a line for each case and reason of rejections, with the number of rejected runs.
+
+    If there are many lines, the last line says how many are left out.
+    """
     runs_by_case: dict[str, dict[str, tuple[str, str]]] = {}
     for row in rows:
         for run in row.rejections:
@@ -318,7 +331,8 @@ def _rejection_lines(rows: Sequence[Result]) -> list[str]:
     return lines
 
 
-# `nimc compare`: one or several nights against one or several reference nights.
+# `nimc compare` compares one or several nights with one or several reference nights. A night is one
+# run of a campaign.
 
 
 _RUN = options.RunPath()
@@ -381,7 +395,10 @@ def compare_command(
 def _sides(
     references: tuple[Path, ...], runs: tuple[Path, ...]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Return the nights of the reference and the others. Raises InputError."""
+    """Return the reference nights and the nights to compare with them. Raises InputError.
+
+    Without reference nights, the first of two runs is the reference.
+    """
     if references:
         return references, runs
     if len(runs) < 2:
@@ -397,9 +414,10 @@ def _sides(
 def comparison_parts(
     compared_sides: ComparedSides, *, details: bool = False
 ) -> Iterator[str | Listing]:
-    """Yield faults of the runs, facts of the nodes that differ, and a table of figures.
+    """Yield the parts of a comparison's text.
 
-    With `details`, all other facts that differ are named too.
+    These are the integrity faults of runs, facts of the nodes that differ, and a table of figures.
+    If `details` is true, other facts that differ are named too.
     """
     yield from _alert_lines(text for run in compared_sides.faulty_runs for text in run.lines())
     title = f"{_side_name(compared_sides.this)} against {_side_name(compared_sides.reference)}"
@@ -459,7 +477,7 @@ def _comparison_line(row: Comparison) -> Line:
     return Line(cells, details)
 
 
-# `nimc advise`: which remedy, what it costs, what is not decided.
+# `nimc advise` recommends remedies. It prints what each costs and gains, and what is not decided.
 
 
 _STANDING_COLOURS = {Standing.BETTER: "green", Standing.WORSE: "red"}
@@ -553,16 +571,20 @@ def _remedy_line(row: Remedy) -> Line:
     return Line(cells, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
 
 
-#: Converts a relative loss for each B/s written to per cent for each GB/s written.
+#: Factor that converts a relative loss per B/s written to a loss in per cent per GB/s written.
 _PERCENT_PER_GB = 100 * 1e9
 
 
 def _sweep_text(row: Mapping[str, Any]) -> str:
-    """Return the loss per byte written in a sweep, and where it equals a reserved core's price."""
+    """Return a sentence about a sweep of rates: how much is lost per byte written.
+
+    It also says at which rate the loss equals the price of reserved cores, if this price is known.
+    """
     sweep_name = ", ".join(filter(None, (row["case"], row["at"])))
     if row["word"] != "yes":
         return f"{sweep_name}: the loss is curved, so no line gives a loss per byte"
-    # Unless the figure is a bandwidth, the loss is relative: per cent for each GB/s written.
+    # If the figure of merit is a bandwidth, the loss is in B/s per B/s. Otherwise it is relative,
+    # in per cent per GB/s.
     factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (_PERCENT_PER_GB, "% per GB/s")
     figures = (row[f"slope{end}"] * factor for end in ("", "_low", "_high"))
     value, low, high = (number(figure, 3) for figure in figures)

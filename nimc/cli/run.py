@@ -1,4 +1,4 @@
-"""`nimc run`: a campaign, measured and reported."""
+"""The command `nimc run`, which measures a campaign and makes its report."""
 
 from __future__ import annotations
 
@@ -43,12 +43,15 @@ if TYPE_CHECKING:
     from analysis.report.page import Report
 
 
-#: How many of the allowed numbers of pairs a message shows.
+#: Number of allowed values of `--pairs` that a message lists.
 _SHOWN_NUMBERS = 9
 
 
 def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
-    """Return `pairs`. Raises InputError for a number of pairs without an interim analysis."""
+    """Return `pairs`. Raises InputError unless verdicts are computed at this number of pairs.
+
+    Verdicts are computed only at interim analyses, which have fixed numbers of pairs.
+    """
     allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
     if pairs is not None and pairs not in allowed:
         examples = ", ".join(map(str, allowed[:_SHOWN_NUMBERS]))
@@ -57,7 +60,10 @@ def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | 
 
 
 def pairs_option(usual_limit: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option `--pairs`; `usual_limit` says which limit it has or replaces."""
+    """Return the option `--pairs`.
+
+    Its help contains `usual_limit`: the limit on its value, or the limit that it replaces.
+    """
     help_text = f"Most pairs of a case, {usual_limit}; a finished run continues up to this number."
     return click.option("--pairs", type=int, metavar="N", callback=_require_interim, help=help_text)
 
@@ -127,7 +133,10 @@ def run_and_report(
     fail_inconclusive: bool = False,
     reword: Callable[[str], str] = str,
 ) -> Answer | int:
-    """Run a campaign as `run_campaign` does, and make its report."""
+    """Run or resume a campaign, and make its report. For the arguments see `run_campaign`.
+
+    With `fail_inconclusive`, the exit status is 1 if a case stays inconclusive.
+    """
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
         allowed = reword(f"{floor} or more, the campaign's `pairs.floor`")
@@ -156,7 +165,12 @@ def run_and_report(
 def exit_code(
     report: Report | None, failures: Sequence[Failure], *, fail_inconclusive: bool
 ) -> int:
-    """Return the exit code of `nimc run`; if several apply, the highest."""
+    """Return the exit code of `nimc run`.
+
+    It is 3 if cases failed, 2 if the run has integrity faults, 1 if a result is slower than its
+    reference or (with `fail_inconclusive`) undecided, and otherwise 0. If several apply, the
+    highest is returned.
+    """
     if failures:
         return 3
     if report is None:
@@ -183,8 +197,13 @@ def run_campaign(
 ) -> Answer | int:
     """Run a campaign, or resume its latest unfinished run, and return what `conclude` returns.
 
-    With `pairs`, a finished run is resumed, too. If the run is stopped, the exit status is returned
-    instead. `reword` puts the reason of a failure in the words of the command.
+    `conclude` is called with the run's folder and the failures of cases. If a signal stops the run,
+    or Slurm does not answer, the exit status is returned instead.
+
+    `header` is the header of a new run. `call` is the command that the user typed. With `fresh`, a
+    new run is started in any case. With `pairs`, a finished run is resumed too, up to this number
+    of pairs in each case. `reword` changes the reason of a failure to the words of the user's
+    command.
     """
     tell = discard if progress == "quiet" else log
     options.require_writable_results(results)
@@ -210,7 +229,7 @@ def run_campaign(
             differences = ", ".join(differing_parts(header, old_header)) or "version of nimc"
             tell(f"does not resume {path}: different {differences}")
         if folder.resumed:
-            # A user's own command runs in the folder in which it was started first.
+            # A user's own command always runs in the folder in which it was first started.
             first_folder = load_call(folder.path, header.campaign).folder
             call = replace(call, folder=first_folder or call.folder)
         elif run_elsewhere and not fresh:
@@ -240,7 +259,7 @@ def run_campaign(
                         omission_reasons=feasibility.omission_reasons,
                     )
                     failures = _measure(runner)
-                    interrupts.check()  # a signal may have come after the last block
+                    interrupts.check()  # raises Stopped if a signal came after the last block
                 failures = [replace(failure, reason=reword(failure.reason)) for failure in failures]
                 for failure in failures:
                     log(str(failure))
@@ -258,7 +277,7 @@ def run_campaign(
 
 
 def _request_lines(request: Request, feasibility: Feasibility) -> list[str]:
-    """Return lines that say what cannot run, and what may go wrong."""
+    """Return lines about a request: what cannot run, and what may go wrong."""
     planned = request.plan(feasibility.omission_reasons)
     return [
         *omission_lines([*request.omissions, *feasibility.omissions]),
@@ -268,7 +287,11 @@ def _request_lines(request: Request, feasibility: Feasibility) -> list[str]:
 
 
 def _measure(runner: CampaignRunner) -> list[Failure]:
-    """Measure all cases, once the origins' reservation is known to last long enough."""
+    """Measure all cases and return the failures.
+
+    Before that, raise MachineError if the reservation of the origins (the nodes that run only
+    writers) does not last long enough.
+    """
     request = runner.request
     with closing(runner):
         reservation.check(request.machine, request.most_origin_nodes, runner.least_time_s())
@@ -278,10 +301,11 @@ def _measure(runner: CampaignRunner) -> list[Failure]:
 def _unfinished_elsewhere(
     results: Path, header: RunHeader, required_folder: Path | None
 ) -> Path | None:
-    """Return the latest run of a user's own command if it is unfinished, but of another folder.
+    """Return the latest run of a user's own command, if it is unfinished and of another folder.
 
-    It is not resumed, since the same words may name another program here. `required_folder` is None
-    for commands that are not a user's own.
+    Such a run is not resumed, since the same words may name another program in this folder.
+    `required_folder` is the folder in which the user typed the command. It is None if the campaign
+    does not measure a user's own command.
     """
     latest = find_latest(results, header.digest) if required_folder else None
     if latest is None:
@@ -293,7 +317,7 @@ def _unfinished_elsewhere(
 
 
 def _how_to_continue(folder: RunFolder) -> str:
-    """Return what to do after a failure, after a signal, or if Slurm does not answer."""
+    """Return what the user can do after a failure, after a signal, or if Slurm does not answer."""
     header = folder.header
     if header.finished_s is None:
         commands = RunCommands(folder.path, header.campaign, header.machine, Shell.here())
@@ -302,7 +326,10 @@ def _how_to_continue(folder: RunFolder) -> str:
 
 
 def _make_report(run: Path) -> Report | None:
-    """Make the report; return None if there is no sample to report."""
+    """Make and return the report of a run; return None if the run has no samples.
+
+    Raises MachineError if the report cannot be written.
+    """
     if not any((run / "samples").glob("*.jsonl")):
         return None
 

@@ -1,4 +1,4 @@
-"""`nimc runs`: lists the runs of a results folder."""
+"""The command `nimc runs`, which lists the runs of campaigns in a folder of results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from records.errors import InputError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
 
-#: Keys of a row whose values come from the header of the run, and from its samples.
+#: Keys of a row whose values come from the header of the run.
 _HEADER_KEYS = ("machine", "campaign", "started_s")
+#: Keys of a row whose values come from the samples of the run.
 _SAMPLE_KEYS = ("samples", "rejected")
 
 
@@ -35,7 +36,7 @@ def runs_command(results: Path) -> Answer:
 
 
 def _run_row(run: Path) -> dict[str, Any]:
-    """Return the facts about a run; those that cannot be read are None."""
+    """Return a row with the facts about a run. Facts that cannot be read are None."""
     row: dict[str, Any] = {"run": run.name, **dict.fromkeys([*_HEADER_KEYS, *_SAMPLE_KEYS])}
     try:
         if reason := reason_to_distrust_run(run):
@@ -55,7 +56,7 @@ def _run_row(run: Path) -> dict[str, Any]:
 
 
 def _run_cells(row: dict[str, Any]) -> list[str]:
-    """Return the cells of a run. Its name tells campaign, machine and start."""
-    state = row["state"].partition(":")[0]  # the reason of 'unreadable' stands below the table
+    """Return the cells of a run. Campaign, machine and start are in the run's name."""
+    state = row["state"].partition(":")[0]  # why a run is unreadable is printed below the table
     cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
     return [NO_FIGURE if cell is None else str(cell) for cell in cells]

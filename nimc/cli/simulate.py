@@ -1,4 +1,8 @@
-"""`nimc simulate`, `nimc writers`: slowdown at larger scales, and numbers of concurrent writers."""
+"""The commands `nimc simulate` and `nimc writers`.
+
+They compute slowdowns at larger scales, and numbers of concurrent writers. 'The paper' and
+'published' mean Groves, Grant and Arnold 2016.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ def simulate_command(
 def _simulate(
     ranks: str, ranks_per_node: int, worst_slowdown: float | None, writers: str
 ) -> tuple[dict[str, Any], list[str | Table]]:
-    """Return the document and the text of a simulation. Raises InputError."""
+    """Return the JSON document and the parts of the text of a simulation. Raises InputError."""
     if worst_slowdown is None:
         raise InputError(
             "--worst: missing; allowed: the measured slowdown of a target's slowest rank"
@@ -111,7 +115,10 @@ def _simulate(
 
 
 def _writer_count(writers: str, ranks: int) -> int:
-    """Return the number of writers that the option `--writers` means. Raises InputError."""
+    """Return the number of writers that a value of the option `--writers` means for `ranks` ranks.
+
+    Raises InputError.
+    """
     if writers == "daly":
         return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
     if writers.endswith("%"):
@@ -120,7 +127,7 @@ def _writer_count(writers: str, ranks: int) -> int:
 
 
 def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
-    """Return how much of the published slowdowns the model explains."""
+    """Return the parts of a text about how much of the published slowdowns the model explains."""
     keys = ("column", "ranks", "nodes", "writers_published")
     table_rows = [
         [*(str(row[key]) for key in keys), f"{row['slowdown_modelled_worst_rank']:.2f}"]
@@ -144,7 +151,7 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
     return [wrapped(introduction), "", table, "", *map(wrapped, [share_title, *readings])]
 
 
-# `nimc writers`: how many nodes receive a checkpoint at the same time.
+# `nimc writers` computes how many ranks write a checkpoint at the same time.
 
 
 @click.command()
@@ -206,7 +213,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
 
 
 def _table_5() -> tuple[dict[str, Any], list[str | Table]]:
-    """Return the document and the text of Table V, published and computed."""
+    """Return the JSON document and the parts of the text of Table V, published and computed."""
     ranks, columns = table_5()
     document = {
         "source": "Groves, Grant and Arnold 2016, Table V",

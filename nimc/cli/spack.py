@@ -1,4 +1,4 @@
-"""`nimc spack`: builds workloads and tools with Spack."""
+"""The command `nimc spack`, which builds workloads and tools with Spack."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spack_command() -> None:
 
 
 def _spack_layout(machine: str) -> SpackLayout:
-    """Return the folders of a machine's Spack. Raises InputError for an unknown machine."""
+    """Return the folders of Spack for a machine. Raises InputError if the machine is unknown."""
     spack_layout = layout(machine)
     require_known(machine)
     return spack_layout
@@ -128,7 +128,7 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs; with --json, also prefixes."""
     spack_layout = _spack_layout(machine)
     for name in stacks:
-        environment_text(name)  # raises for an unknown environment
+        environment_text(name)  # raises InputError if the environment is unknown
     records = [
         read_built_environment(spack_layout, name)
         for name in stacks or built_environments(spack_layout)
@@ -137,10 +137,13 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
 
 
 def built_answer(environments: list[BuiltEnvironment]) -> Answer:
-    """List the packages of built environments, and the folder of each one's programs."""
+    """Return an answer that lists the packages of built environments.
+
+    It also has the folder with the programs of each environment.
+    """
     header = ["environment", "package", "version", "hash"]
     rows = [
-        # The version of a commit is `git.COMMIT=VERSION`, with the VERSION of its recipe.
+        # If a commit was built, Spack's version is `git.COMMIT=VERSION`. VERSION is the recipe's.
         [record.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
         for record in environments
         for spec in record.specs

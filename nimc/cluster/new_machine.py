@@ -335,7 +335,7 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
 def rails(
     common_devices: Sequence[ActiveDevice], sharers: Collection[str]
 ) -> list[dict[str, object]]:
-    """Return the section `rails` of the site file: devices of a node between which writers can choose.
+    """Return the section `rails` of the site file: RDMA devices of a node that writers may use.
 
     These are the devices with the rate and the fabric of the first device, if there are several.
     Other devices, such as those of a storage network, may not reach the same nodes. Devices in
