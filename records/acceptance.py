@@ -1,7 +1,7 @@
 """The limits within which a run is accepted.
 
 Only this module has their names, defaults and bounds. A machine's file (`proof`), a campaign
-(`verify`) and a check set their values. Standard library only, but for `limit_field`.
+(`verify`) and a check set their values. Only `limit_field` needs more than the standard library.
 """
 
 from __future__ import annotations
@@ -18,31 +18,36 @@ DISTURBANCE_LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceLimits:
-    """The limits within which a run is accepted, and how often and how long it is tried."""
+    """The limits within which a run is accepted, its time limits, and how often it is repeated."""
 
     #: Least share of its uncontended rate that every writer must reach through the whole window.
     min_share: float = 0.5
     #: Largest share of its uncontended rate that a writer may reach on average. A larger share
-    #: shows that this rate was measured too low, since an application only takes bandwidth.
+    #: shows that this rate was measured too low, since an application can only slow a writer.
     max_share: float = 1.25
-    #: Largest share by which the bytes that a target's device counted may differ from the claim.
+    #: Largest allowed difference between the bytes that a target's device counted and the bytes
+    #: that the writers reported, as a share of the latter.
     counter_share: float = 0.2
-    #: A report later than this many of its intervals means that the writer stalled.
+    #: A writer reports its bytes at intervals; a report is a *row*. The writer has stalled if its
+    #: next row is later than this many intervals.
     late_rows: float = 2.0
-    #: Longest time within a run in which a writer may seem to write nothing, seconds. The origin's
-    #: device or the target's memory shows this. Between two rows, perftest pauses half as long.
+    #: Longest time within a run in which a writer may seem to write nothing, seconds. This is read
+    #: from the origin's device or the target's memory. Perftest pauses half as long between two
+    #: rows.
     silent_s: float = 0.5
-    #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
+    #: Longest time for which the conductor may stand still within a run, and the largest jump of
+    #: its wall clock, seconds.
     pause_s: float = 1.0
     # The largest disturbances of a target node in any arm (`DISTURBANCE_LIMITS`). Without a limit,
     # a disturbance is recorded, but rejects no run.
     #: Mean number of hardware threads that foreign processes keep busy. The daemons of an idle node
     #: keep 0.01 to 0.05 busy, a busy process 1.
     foreign_cpus: float | None = 0.25
-    #: Share of the processor time that the hypervisor takes: the smallest effect of usual interest.
+    #: Share of the processor time that the hypervisor takes. The default is the smallest effect
+    #: that usually matters.
     steal_share: float | None = 0.02
     #: Drop of the frequency of the application's cores below the median of the block's accepted
-    #: runs, as a share of it: one or two turbo steps.
+    #: runs, as a share of this median. The default is one or two turbo steps.
     frequency_drop: float | None = 0.1
     #: Rate of the bytes that pass the targets' devices in runs without writers, as a share of the
     #: writers' uncontended rate.
@@ -54,8 +59,9 @@ class AcceptanceLimits:
     retries: int = 2
     #: Rows that every writer must have reported before the application starts.
     ready_rows: int = 1
-    #: Time limits until writers are at speed, and for the application, seconds.
+    #: Time within which the writers must reach their speed, seconds.
     ready_timeout_s: float = 30.0
+    #: Time limit of one run of the application, seconds.
     run_timeout_s: float = 3600.0
 
     def __post_init__(self) -> None:
@@ -69,7 +75,7 @@ class AcceptanceLimits:
 class Rule(NamedTuple):
     """The allowed values of a limit."""
 
-    #: The values in words, for messages.
+    #: The allowed values in words, for messages.
     allowed: str
     #: Name of a comparison (`ge`, `lt`, ...) -> the bound.
     bounds: dict[str, float]

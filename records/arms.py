@@ -1,6 +1,7 @@
 """The standard arms: their role, what their writers do, and how figures show them.
 
-The only list of arms. Standard library only, because compute nodes import it too.
+No other module lists arms. This module uses only the standard library, because compute nodes import
+it too.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
-#: The role of a treatment. `baseline`: others are paired with it; `effect`: to be measured, and the
-#: only role that may write; `control`: a busy process replaces the writers; `floor`: the baseline
-#: is repeated.
+#: The role of a treatment. `baseline`: other treatments are paired with it; `effect`: its effect is
+#: measured, and only this role may write; `control`: a busy process replaces the writers; `floor`:
+#: the baseline is repeated.
 Role = Literal["baseline", "effect", "control", "floor"]
 
 #: When writers write: never, from before a run until after it, or by a timetable.
@@ -22,7 +23,7 @@ Writing = Literal["none", "continuous", "scheduled"]
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One row of the table."""
+    """A standard arm, which is a row of the table below."""
 
     name: str
     role: Role
@@ -30,14 +31,14 @@ class Arm:
     #: Light and dark colour, and the marker of points, for readers who cannot tell red from green.
     colours: tuple[str, str]
     marker: str
-    #: Injector of a control, which replaces the campaign's; None for all other arms.
+    #: Program that a control runs instead of the campaign's injector; None for all other arms.
     control_injector: str | None = None
-    #: Added to the name in figures.
+    #: Text added to the name in figures.
     label: str = ""
 
     @property
     def silent(self) -> bool:
-        """Return whether its runs must be free of writes."""
+        """Return whether nothing may write during runs of this arm."""
         return self.role != "effect"
 
     @property
@@ -85,7 +86,8 @@ _TABLE = (
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _TABLE}
 #: Arms whose writers follow a timetable.
 SCHEDULED = tuple(arm.name for arm in _TABLE if arm.scheduled)
-#: Stands for an unknown arm, such as one of a later version. It is assumed to write.
+#: Used for every unknown arm, such as an arm of a later version. An unknown arm is assumed to
+#: write.
 _UNKNOWN_ARM = Arm(
     name="", role="effect", writing="continuous", colours=("#b0479a", "#e08fd0"), marker="p"
 )
@@ -97,7 +99,10 @@ _LEVELS_SEPARATOR = "@"
 
 
 def standard_arms(*, same_host: bool) -> list[str]:
-    """The arms of a campaign that names none. Only a shared host gets the control."""
+    """The arms of a campaign that names no arms.
+
+    The control is among them only if origin and target share a host.
+    """
     roles = {"baseline", "floor"}
     if same_host:
         roles.add("control")
@@ -110,7 +115,7 @@ def level_text(level: object) -> str:
 
 
 def level_in_name(level: object) -> str:
-    """A level as it stands in the name of a treatment."""
+    """A level as written in the name of a treatment."""
     return level_text(level).replace("/", "_")
 
 
@@ -123,17 +128,17 @@ def treatment_name(arm: str, levels: Mapping[str, str]) -> str:
 
 
 class ArmAndLevels(NamedTuple):
-    """What a treatment's name consists of."""
+    """The parts of a treatment's name."""
 
     arm: str
-    #: Factor -> level as it is named. First levels are not named.
+    #: Factor -> level as written in the name. The first level of a factor is left out of names.
     levels: dict[str, str]
 
 
 def arm_and_levels(treatment: str) -> ArmAndLevels:
     """The arm and the named levels of a treatment: `on` and {rate: `25%`} for `on@rate=25%`.
 
-    Names leave out first levels. Values of levels are in the sample's `factors`.
+    The first level of a factor is left out of names. A sample's `factors` has the values of levels.
     """
     arm, _, settings_text = treatment.partition(_LEVELS_SEPARATOR)
     settings = (text.partition("=") for text in settings_text.split(",") if text)

@@ -18,7 +18,7 @@ from records.sample import Level
 from records.treatment import Treatment
 
 #: Where origins come from: the target's own cores, the last nodes of the allocation, the second
-#: component of a heterogeneous job, or nodes that a reservation holds (also a second component).
+#: component of a heterogeneous job, or nodes that a reservation holds (also as a second component).
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
@@ -55,7 +55,7 @@ class Scale:
     """The short writes of a case with a given number of nodes, in figures for one machine."""
 
     short: ShortWrites
-    #: Ranks for which the writers are computed, and the mean time to interrupt of each, seconds.
+    #: Ranks for which the writers are computed, and the mean time to interrupt of a rank, seconds.
     counted_ranks: int
     mtti_s: float
     #: Arm -> number of concurrent writers.
@@ -64,8 +64,8 @@ class Scale:
     given_arms: tuple[str, ...]
     #: Origin nodes; 0 if origin and target share a host.
     origins: int
-    #: Rate of one writer: the requested rate, or else a share of the link's rate; None if the link
-    #: is unknown.
+    #: Rate of one writer: the requested rate or, if none is requested, a share of the link's rate;
+    #: None if the link is unknown.
     writer_b_s: float | None
     #: Bytes of one write; None if neither its messages nor the link is known.
     write_b: float | None
@@ -82,7 +82,7 @@ UNREAD_FILE = "unread.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPlan:
-    """The pairs of one allocation."""
+    """The plan of a block, which is the pairs of one allocation."""
 
     case: str
     workload: str
@@ -98,33 +98,33 @@ class BlockPlan:
     warmups: int
     #: Folder of the run (`records.run`), which holds this block's `logs`.
     nimc_dir: str
-    #: Cores of the origin if it shares a host with the target; empty does not pin it.
+    #: Cores of the origin if it shares a host with the target; empty: the origin is not pinned.
     origin_cpus: list[int] = field(default_factory=list)
     origin_policy: OriginPolicy = "same_host"
     n_origins: int = 1
-    #: RDMA devices of a node, each of which is counted; empty if the machine's file lists none.
+    #: RDMA devices of a node, whose bytes are counted; empty if the machine's file lists none.
     rails: list[str] = field(default_factory=list)
     #: Rate of the link over which writers write, bytes per second; None if the site does not say.
     link_rate_b_s: float | None = None
     #: Network interface that the agents use.
     interface: str | None = None
-    #: Launcher of the agents; empty starts one on this host.
+    #: Command that launches the agents, one on each node; empty: one agent is started on this host.
     agent_launcher: list[str] = field(default_factory=list)
     limits: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     #: Least time from the end of one run to the start of the next one, seconds.
     rest_s: float = 0.0
     #: True if the check itself reads the outputs after the block.
     read_by_check: bool = False
-    #: None if no treatment is scheduled.
+    #: Short writes of the scheduled treatments; None if no treatment is scheduled.
     short: ShortWrites | None = None
     #: Caveats for every sample, and facts for its provenance.
     notes: list[str] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
-    #: The application's program, which the conductor describes on the first node; None for none.
+    #: The application's program, which the conductor describes on the first node; None if unknown.
     program: str | None = None
     #: Modules that the job requests. If one of them is missing, nothing is run.
     modules: list[str] = field(default_factory=list)
-    #: Variable of the check that makes runs longer; empty if none does.
+    #: Variable of the check that makes runs longer; empty if the check has no such variable.
     lengthened_by: str = ""
     #: Process whose end stops the block (ReFrame, if it runs jobs itself).
     owner_pid: int | None = None
@@ -132,9 +132,11 @@ class BlockPlan:
     settings: dict[str, Level] = field(default_factory=dict)
     #: Target nodes that the job is pinned to, joined with commas; empty: any.
     nodelist: str = ""
-    #: Start folder of a user's own command; empty: the check's. It is in no sample.
+    #: Folder in which a user's own command starts; empty: the check's folder. Samples do not
+    #: contain it.
     folder: str = ""
-    #: Unit and direction of the figure of merit if the user chooses them; empty: the workload's.
+    #: Unit and direction of the figure of merit if the user chooses them; empty: those of the
+    #: workload.
     fom_unit: str = ""
     fom_better: Literal["", "lower", "higher"] = ""
 

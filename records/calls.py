@@ -1,4 +1,7 @@
-"""The call of a run: with it, printed commands resume the run from any folder of its host."""
+"""The call of a run, which is the command that the user typed to make the run.
+
+Commands that resume the run are made from the call. So they work in any folder of the run's host.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from records.errors import InputError
 from records.files import replace_text
 from records.json_limits import read_json
 
-#: Name of the campaign file in a crate. Commands for other hosts name this file, since users there
-#: have the crate.
+#: Name of the campaign file in a crate (a packed run). Commands for other hosts name this file,
+#: since users there have the crate.
 PACKED_CAMPAIGN = "campaign.yaml"
-#: File in a run's folder. It holds paths of this host, so no crate has it.
+#: File in a run's folder that stores the call. Since it holds paths of this host, it is not packed.
 _CALL_FILE = "call.json"
 
 
@@ -33,8 +36,8 @@ class Call:
     options: tuple[str, ...] = ()
     #: Words after all options: `--` and a user's own command (`nimc measure`).
     tail: tuple[str, ...] = ()
-    #: Folder in which it was typed, and in which a user's own command runs. Earlier versions did
-    #: not store it: None.
+    #: Folder in which the call was typed, and in which a user's own command runs. None if the run
+    #: was made by an earlier version, which did not store the folder.
     folder: Path | None = None
 
     @property
@@ -56,7 +59,8 @@ class Call:
 def load_call(run: Path, campaign: str) -> Call:
     """Return the call that a run's folder holds.
 
-    A run of an earlier version holds none: its call is made from the name of its `campaign`.
+    Earlier versions stored no call. For a run without one, a call is made from the name of its
+    `campaign`.
     """
     with suppress(OSError, InputError, KeyError, TypeError):
         record = read_json(run / _CALL_FILE)
@@ -69,7 +73,7 @@ def load_call(run: Path, campaign: str) -> Call:
 
 
 def _shipped_name(campaign: str) -> str:
-    """The name of a campaign if it is one of `campaigns/`, else empty."""
+    """The name of a campaign if its file is in `campaigns/`; empty for another campaign."""
     return campaign if (ROOT / "campaigns" / f"{campaign}.yaml").exists() else ""
 
 
@@ -80,7 +84,7 @@ class RunCommands:
     run: Path
     campaign: str
     machine: str
-    #: The shell of this host in which they will be typed; None: they are for other hosts.
+    #: The shell of this host in which the commands will be typed; None if they are for other hosts.
     shell: Shell | None = None
 
     def resume(self, *options: str) -> str:

@@ -1,7 +1,7 @@
 """The schema of campaign files. `docs/campaigns.md` shows it by example.
 
 The models hold values in SI units. The description of a field says which values are allowed. It is
-shown to the user if a value is refused.
+shown to the user if a value is refused. A *cell* is a combination of levels of factors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from records.run import MARGIN, PAIRS_CAP, PAIRS_FLOOR
 from records.sample import Level
 from records.yaml_file import Duration, Fraction, Record, quantity
 
-#: Bounds of the number of pairs. Fewer give no interval of 95 % (`docs/method.md`).
+#: Bounds of the number of pairs. Fewer pairs than the minimum give no interval of 95 %
+#: (`docs/method.md`).
 MIN_PAIRS, MAX_PAIRS = 6, 100_000
 
 #: Variables of a check that a sweep sets.
@@ -157,11 +158,12 @@ class SweepRequest(Record):
 
 
 class Entry(Record):
-    """A workload with its settings, or one of the cases by which `cases.expand` replaces it."""
+    """A workload with its settings, or one of the cases with which `cases.expand` replaces it."""
 
     check: str = Field(description="the name of a workload, or PATH.py:Class")
     case: Name | None = Field(default=None, description=_NAME_RULE)
-    #: A case for each number of cores and placement of this machine (`nimc.campaign.cases`).
+    #: The entry becomes a case for each number of cores and each placement of data on this machine
+    #: (`nimc.campaign.cases`).
     sweep: SweepRequest | None = Field(
         default=None, description="a mapping of cores and placements"
     )
@@ -171,9 +173,9 @@ class Entry(Record):
     )
     #: Factors of this entry. They replace factors of the same names in the campaign.
     factors: Factors = Field(default_factory=dict, description=FACTORS_RULE)
-    #: Cells that are left out.
+    #: Cells that are not measured.
     exclude: Cells = Field(default_factory=list, description=CELLS_RULE)
-    #: If there are any: the only cells that are kept.
+    #: The only cells that are measured; empty: all cells.
     only: Cells = Field(default_factory=list, description=CELLS_RULE)
     #: Expected length of one run, seconds. Used only for the plan's estimate.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
@@ -182,7 +184,7 @@ class Entry(Record):
 
     @property
     def name(self) -> str:
-        """Name of the case in the run: the one in the campaign, else the workload's."""
+        """Name of the case: `case` if the campaign sets it, otherwise the name of the workload."""
         return self.case or self.check
 
     @property
@@ -203,14 +205,14 @@ class Entry(Record):
         return self._case_levels
 
     def at_levels(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
-        """The case `NAME@SUFFIX` of this entry; its levels hold for the whole block."""
+        """The case `NAME@SUFFIX` of this entry. All runs of its blocks have these levels."""
         case = self.with_changes({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
         case._case_levels = dict(levels)
         return case
 
     @property
     def scale(self) -> Scale | None:
-        """The short writes of the case; None if no arm makes any, or they are not resolved yet."""
+        """The short writes of the case; None if no arm makes any, or before they are computed."""
         return self._scale
 
     def with_scale(self, scale: Scale | None) -> Entry:
@@ -239,7 +241,8 @@ class Pairs(Record):
         le=MAX_PAIRS,
         description=f"a whole number from {MIN_PAIRS}",
     )
-    #: None: enough to show that the typical run is within the margin (`records.run.PAIRS_CAP`).
+    #: None: `records.run.PAIRS_CAP`, or `floor` if that is larger. The former is enough to show
+    #: that the typical run is within the margin.
     cap: Annotated[int | None, AfterValidator(_check_cap)] = Field(
         default=None, le=MAX_PAIRS, description="a whole number, at least 'floor'"
     )
@@ -247,8 +250,8 @@ class Pairs(Record):
     precision: Fraction | None = Field(
         default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
     )
-    #: Maximum of pairs in one allocation. None: at first `floor` pairs, then as many as the next
-    #: interim analysis needs.
+    #: Maximum number of pairs in one allocation. None: `floor` pairs in the first allocation, then
+    #: as many as the next interim analysis needs.
     block: int | None = Field(default=None, ge=1, description="a whole number from 1")
 
     @property
@@ -258,7 +261,7 @@ class Pairs(Record):
 
 
 class InjectorChoice(Record):
-    """The injector of the arms that write, its message and rate."""
+    """The injector (the program that writes) of the arms with writes, its message and its rate."""
 
     #: `auto` stands for the injector in the machine's file.
     name: str = Field(default="auto", description="auto, or the name of an injector")
@@ -274,9 +277,9 @@ class InjectorChoice(Record):
 
 
 class Verify(Record):
-    """The limits within which a run is accepted: those of its writes, and those of disturbance."""
+    """The limits of its writes and of disturbance within which a run is accepted."""
 
-    #: None: the machine's (`proof.min_share`).
+    #: None: the value in the machine's file (`proof.min_share`).
     min_share: Fraction | None = limit_field("min_share", default=None)
     retries: int = limit_field("retries")
     #: Limits of disturbance, for runs of every arm; null: no limit.
@@ -302,14 +305,14 @@ class Campaign(Record):
     )
     #: Factors of every workload.
     factors: Factors = Field(default={}, description=FACTORS_RULE)
-    #: Cells that are left out.
+    #: Cells that are not measured.
     exclude: Cells = Field(default=[], description=CELLS_RULE)
-    #: If there are any: the only cells that are kept.
+    #: The only cells that are measured; empty: all cells.
     only: Cells = Field(default=[], description=CELLS_RULE)
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")
     verify: Verify = Field(default=Verify(), description="a mapping")
-    #: Smallest relative effect of interest: 'no effect' means less than this.
+    #: Smallest relative effect that matters. The verdict 'no effect' means a smaller effect.
     margin: Fraction = Field(
         default=MARGIN, gt=0, lt=1, description="a number between 0 and 1, such as 0.02 for 2 %"
     )
@@ -323,5 +326,5 @@ class Campaign(Record):
 
     @property
     def cases(self) -> list[Entry]:
-        """The cases of the campaign, once `cases.expand` has replaced the entries by them."""
+        """The cases of the campaign, after `cases.expand` has replaced the entries by cases."""
         return self.workloads

@@ -2,12 +2,12 @@
 
 Each line of `samples/CASE.jsonl` ends with `"chain":"VALUE"`, its last field: the SHA-256 of the
 previous line's value (as hexadecimal text), followed by the bytes of this line up to `,"chain":`.
-The first line follows the value of the run's header and the case's name. A sample states the
-SHA-256 of its provenance, counters and logs, so its value covers them too. The head of a run covers
-the last value of every case.
+For the first line, a digest of the run's header and the case's name takes the place of the previous
+value. A sample states the SHA-256 of its provenance, counters and logs, so its value covers them
+too. The head of a run is a digest that covers the last value of every case.
 
-Files are verified as bytes, without being parsed. Standard library only, because the conductor
-writes samples on compute nodes that have nothing else.
+Files are verified as bytes, without being parsed. This module uses only the standard library,
+because the conductor writes samples on compute nodes that have nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 #: Fields of `run.json` that are set after the first sample. The chain cannot cover them.
 _FIELDS_SET_LATER = ("finished_s", "head", "pairs_raised")
-#: Begins the last field of a line; the value follows.
+#: The beginning of the last field of a line, before its value.
 MARK = b',"chain":'
 _PIECE_B = 1 << 20
 _VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
@@ -43,14 +43,14 @@ def file_digest(path: Path) -> str:
 
 
 def link(previous_value: str, content: bytes) -> str:
-    """Return the value of `content` that follows the previous value."""
+    """Return the chain's value at a line with `content`, after a line with `previous_value`."""
     return digest(previous_value.encode() + content)
 
 
 def header_digest(header: Mapping[str, Any] | None) -> str:
     """Return the SHA-256 of a run's header as it was when the run began; empty if there is none.
 
-    It is taken of the JSON with sorted keys and without blanks, in ASCII.
+    The header is hashed as JSON with sorted keys and without blanks, in ASCII.
     """
     if header is None:
         return ""
@@ -64,10 +64,10 @@ def genesis(header_sha256: str, case: str) -> str:
 
 
 def head(header_sha256: str, last_values: Mapping[str, str]) -> str:
-    """Return the head of a run; `last_values`: case -> value of its last sample, if it has one.
+    """Return the head of a run; `last_values`: each case with samples -> value of its last sample.
 
-    It is the SHA-256 of these lines: the digest of the header, then `CASE VALUE` of each case,
-    sorted by case.
+    The head is the SHA-256 of these lines: the digest of the header, then `CASE VALUE` of each
+    case, sorted by case.
     """
     lines = [header_sha256]
     lines += [f"{case} {value}" for case, value in sorted(last_values.items())]
@@ -88,10 +88,11 @@ def chained_line(record: Mapping[str, Any], previous_value: str) -> tuple[bytes,
 class FileChain:
     """The findings of a walk along the chain of one file."""
 
-    #: Number of whole lines, and the value of the last one; without lines, the value before them.
+    #: Number of complete lines.
     line_count: int
+    #: Value of the last complete line; without lines, the value before the first line.
     last_value: str
-    #: Numbers (from 1) of the lines that do not follow from the line before.
+    #: Numbers (from 1) of the lines whose value does not result from line and previous value.
     broken_lines: tuple[int, ...]
 
 
@@ -130,7 +131,7 @@ class RunChain:
 
 
 def header_of(run: Path) -> dict[str, Any] | None:
-    """Return the content of `run.json`; None without one, as after a plain `reframe -r`."""
+    """Return the content of `run.json`; None if there is no such file, as after `reframe -r`."""
     try:
         header: dict[str, Any] = json.loads((run / "run.json").read_bytes())
     except FileNotFoundError:

@@ -16,7 +16,8 @@ from records.programs import ProgramAnswer, ask
 
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[1]
-#: Python 3.13 imports a module before the code of `-c` can set the path; 3.10 lacks this option.
+#: Option that keeps the current folder off the path. It is needed since Python 3.13 imports a
+#: module before the code of `-c` can set the path. Python 3.10 lacks it.
 _SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
 _SET_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"
 #: Calls `main` of the module that the first argument names.
@@ -24,10 +25,10 @@ _CALL_MAIN = "from importlib import import_module; sys.exit(import_module(sys.ar
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The checkout's commit, with `+` if files were changed since; None if git does not tell it.
+    """The checkout's commit, with `+` if files were changed since; None if git fails.
 
-    The checkout may be another user's. So files are compared by their hashes: `git status` would
-    run filters and hooks of the checkout's configuration.
+    The checkout may be another user's, and `git status` would run filters and hooks of its
+    configuration. So files are compared by their hashes instead.
     """
     head = _git(root, "rev-parse", "HEAD")
     listed = _git(root, "ls-tree", "-r", "-z", "HEAD")
@@ -65,7 +66,7 @@ def python_path(*first_folders: Path) -> str:
 
 
 def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment for other people's programs: without what was added for this project's own.
+    """An environment for other people's programs, without the entries added for our own programs.
 
     This checkout is removed from PYTHONPATH. A configuration of ReFrame puts the folder of this
     Python first on PATH. The folder is moved to the end, so that another `python3` or `mpiexec` is

@@ -1,7 +1,8 @@
 """Unix time without steps, and the offset of another node's clock from ours.
 
-The wall clock may be set while a block runs, but runs and rows are ordered by their times. So every
-process of a block reads the wall clock once, and adds what its monotonic clock measures.
+The wall clock may be set while a block runs, but runs and rows (writers' reports) are ordered by
+their times. So every process of a block reads the wall clock once, and adds the time that its
+monotonic clock measures from then on.
 
 The offset comes from round-trip messages. A message that leaves at our time a and arrives at the
 other node's time b cannot take negative time, so the other clock is ahead by at most b - a. A
@@ -23,7 +24,7 @@ from records.errors import MachineError
 #: The wall clock minus the monotonic one, when this process started.
 _WALL_OFFSET_S = time.time() - time.monotonic()
 #: Largest allowed difference between the clocks of a campaign's nodes, seconds. Checks of
-#: stored runs allow as much.
+#: stored runs use the same limit.
 _MAX_OFFSET_S = 60.0
 
 
@@ -33,7 +34,7 @@ def now_s() -> float:
 
 
 def require_close_clocks(node: str, offsets_s: Mapping[str, float]) -> None:
-    """Raise MachineError if another node's clock is far from that of `node`: one is wrong."""
+    """Raise MachineError if another node's clock differs too much from the clock of `node`."""
     for other_node, offset_s in offsets_s.items():
         if abs(offset_s) > _MAX_OFFSET_S:
             direction = "ahead of" if offset_s > 0 else "behind"
@@ -67,7 +68,8 @@ class Offset:
 def offset_from(exchanges: Sequence[Exchange], node: str) -> Offset:
     """Offset of the clock of `node`. Raises MachineError if the bounds contradict each other.
 
-    They do if a clock was set, or ran much faster than ours, during the exchanges.
+    The bounds contradict each other if a clock was set, or ran much faster than ours, during the
+    exchanges.
     """
     if not exchanges:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")
@@ -86,8 +88,8 @@ def offset_from(exchanges: Sequence[Exchange], node: str) -> Offset:
 def interpolated_offset(earlier: Offset, later: Offset, at_s: float) -> Offset:
     """The offset at a time by our clock, from a measurement before it and one after it.
 
-    The error assumes that the clocks drift evenly. Outside the two times, the offset is the nearer
-    one.
+    The error assumes that the clocks drift evenly. For a time before or after both measurements,
+    offset and error of the nearer measurement are returned.
     """
     if later.at_s <= earlier.at_s:
         return earlier

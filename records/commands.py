@@ -1,4 +1,4 @@
-"""Commands that are printed for a user to type: all are made here.
+"""Makes all commands that are printed for a user to type.
 
 A user can type a command as it is printed, in the folder where it is printed: the shell finds the
 program, and relative paths start from this folder.
@@ -28,7 +28,7 @@ def _installed_program() -> Path:
 def _is_on_path() -> bool:
     """Return whether the shell finds this program by its name.
 
-    True also if it is not installed, since there is no path to show then.
+    Also returns True if the program is not installed, since then there is no path to show.
     """
     installed = _installed_program()
     if not installed.exists():
@@ -41,7 +41,7 @@ def _is_on_path() -> bool:
 class Shell:
     """The shell in which commands are typed."""
 
-    #: Its current folder; None: any folder of this host, so that paths are shown whole.
+    #: Its current folder; None: it may be any folder of this host, so paths are shown in full.
     folder: Path | None = None
 
     @classmethod

@@ -2,8 +2,8 @@
 
 Groves, Grant and Arnold (2016), section VI: ranks write checkpoints without coordination, at Daly's
 interval for the whole system. At any time, a rank writes with the probability
-write / (interval + write). If each write goes to the memory of another node, as many nodes receive
-one as ranks write.
+write / (interval + write). If each write goes to the memory of another node, the number of nodes
+that receive a checkpoint equals the number of ranks that write one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
     """Seconds of work between two checkpoints at which the least time is wasted.
 
     `write_s` is the duration of one checkpoint, `mtti_s` the mean time to interrupt of the whole
-    job. The series is valid for `write_s` < 2 `mtti_s`. Beyond it a checkpoint costs more than it
+    job. The series is valid for `write_s` < 2 `mtti_s`. A longer checkpoint costs more than it
     saves, and the estimate is `mtti_s`, as in the paper. The result is within 1 % of the exact
     optimum for `write_s` up to `mtti_s` / 2. Raises InputError for values not above 0.
     """
@@ -45,7 +45,8 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
     return math.sqrt(2 * write_s * mtti_s) * series - write_s
 
 
-#: Mean time to interrupt of a rank (section VI), and the constant share of Table V.
+#: Mean time to interrupt of a rank (section VI), and the constant share of ranks that write
+#: (Table V).
 PAPER_MTTI_S = 5 * units.SECONDS["y"]
 PAPER_WRITER_SHARE = 0.002
 
@@ -68,7 +69,7 @@ class DalyWriters:
     constant_share_writers: int
     #: Writes started per second at Daly's interval.
     writes_per_s: float
-    #: True if Daly's series is valid; else the interval is the mean time to interrupt.
+    #: True if Daly's series is valid. If it is not, the interval is the mean time to interrupt.
     in_range: bool
 
 
@@ -137,7 +138,10 @@ class Write:
 
 
 def parse_write(text: str, field: str) -> Write:
-    """`1s`, `46k messages of 64KiB` or `46k messages of 64KiB at 3GB/s`. Raises InputError."""
+    """Parse `1s`, `46k messages of 64KiB` or `46k messages of 64KiB at 3GB/s`.
+
+    Raises InputError, which names `field`, for any other text.
+    """
     phrase = _MESSAGES.fullmatch(text)
     if phrase is None:
         if " " in text:

@@ -20,7 +20,7 @@ class NimcError(Exception):
     exit_code = 3
 
     def __str__(self) -> str:
-        """The lines; a line break within a line, as in a path, is escaped."""
+        """The lines. A line break within a line, such as one in a path, is escaped."""
         return "\n".join(one_line(str(line)) for line in self.args)
 
 
@@ -38,7 +38,7 @@ class MachineError(NimcError):
 
 
 def shown_value(value: Any) -> str:
-    """A value as its author wrote it, shortened."""
+    """A value as written in its file, shortened to 60 characters."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -55,7 +55,7 @@ def suggestion(word: str, known_words: Iterable[str]) -> str:
     return f", did you mean '{closest[0]}'?" if closest else ""
 
 
-#: Kind of pydantic's error -> what is allowed. For other kinds, pydantic's message says it.
+#: Kind of pydantic's error -> allowed values. For other kinds, pydantic's message names them.
 _ALLOWED = {
     **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "a mapping"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),

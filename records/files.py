@@ -1,8 +1,9 @@
-"""Files: how they are written, whose may be read, and how they are locked.
+"""Writes files, finds out whether a file may be another user's, and locks files.
 
 Readers see the old or the new file, never a part of it. Other users may write to the folder, and a
 link of theirs must not redirect a write. So a file is written under a new random name, and then
-renamed. A link, a pipe or a device in its place is refused, and so is a folder that is a link.
+renamed. If there is a link, a pipe or a device of the file's name, writing is refused. It is also
+refused if the folder is a link.
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ def make_folder(folder: Path) -> None:
 
 
 def refresh(folder: Path) -> None:
-    """Let this host see what other hosts have put into a folder and its parents.
+    """Let this host see the files that other hosts have put into a folder and its parents.
 
-    A client of NFS remembers which names a folder lacked, by default for up to a minute. If the
-    folder is opened, it asks the server (nfs(5): lookupcache, close-to-open consistency).
+    A client of NFS remembers which names a folder lacked, by default for up to a minute. When the
+    folder is opened, the client asks the server (nfs(5): lookupcache, close-to-open consistency).
     """
     for parent in (*reversed(folder.parents), folder):
         with suppress(OSError):  # a parent may be unreadable
@@ -149,9 +150,10 @@ def _require_regular(path: Path, folder: int | None = None) -> None:
 
 
 def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
-    """A file, open for reading; a link only with `follow`, else OSError is raised.
+    """Open a file for reading.
 
-    Raises InputError for a folder, and for a pipe or a device, which may never end.
+    Raises OSError for a link, unless `follow` is set. Raises InputError for a folder, and for a
+    pipe or a device, which may never end.
     """
     link_flag = 0 if follow else os.O_NOFOLLOW
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link_flag)
@@ -164,7 +166,7 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
 def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     """The content of a file (`open_regular`). Raises InputError if it has more than `most_b`."""
     with open_regular(path, follow=follow) as file:
-        size_b = os.fstat(file.fileno()).st_size  # a sparse file may claim more than there is
+        size_b = os.fstat(file.fileno()).st_size  # a sparse file may be larger than its data
         content = file.read(most_b + 1) if size_b <= most_b else b""
     if max(size_b, len(content)) > most_b:
         raise InputError(f"{path}: is longer than allowed: {most_b >> 20} MiB")
@@ -202,7 +204,7 @@ def _is_private_group(path: Path, status: os.stat_result) -> bool:
     """
     with suppress(OSError):  # a file system without access control lists
         if "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False):
-            return False  # the group's bits of the mode then hold for all listed users
+            return False  # the group's bits of the mode then apply to all listed users
     try:
         user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
     except KeyError:
@@ -229,7 +231,7 @@ def user_name(uid: int) -> str:
 
 
 def group_names(user: str, gid: int) -> list[str]:
-    """Names of a user's groups, `gid` among them; the number of a group without an entry."""
+    """Names of a user's groups, `gid` among them; for a group without an entry, its number."""
     names = []
     for group_id in os.getgrouplist(user, gid):
         try:
@@ -239,7 +241,7 @@ def group_names(user: str, gid: int) -> list[str]:
     return names
 
 
-# Lock files that no other user can open: another user who locked one would block the owner.
+# Lock files. No other user can open them, since another user who locked one would block the owner.
 
 
 _POLL_S = 0.05
@@ -284,7 +286,7 @@ class PrivateLock:
         return os.pread(self.handle, _MAX_HOLDER_B, 0).decode(errors="replace").strip()
 
     def write_holder(self, text: str) -> None:
-        """Write who holds the lock; the text is used in messages only."""
+        """Write a text that names the holder of the lock; it is used in messages only."""
         with suppress(OSError):
             os.ftruncate(self.handle, 0)
             os.pwrite(self.handle, f"{text}\n".encode(), 0)

@@ -13,7 +13,7 @@ from typing import Literal
 from records.files import replace_text
 from records.sample import WriterRecord
 
-#: Raised when a key is removed or changes its meaning.
+#: Version of the record's format. It is raised when a key is removed or changes its meaning.
 SCHEMA = 1
 #: Files of an injection in progress: its readings, one per line; and all other facts.
 READINGS_FILE, HEAD_FILE = "readings.jsonl", "head.json"
@@ -45,12 +45,13 @@ class Reading:
     #: True if something other than the writers' own reports shows that all of them wrote, at the
     #: least share of their uncontended rate, through the whole period.
     proven: bool
-    #: Why it is not proven, in one line; null if it is.
+    #: Why the period is not proven, in one line; null if it is proven.
     reason: str | None
-    #: One for each writer, as in a sample; the period stands for the application's window.
+    #: A record for each writer, as in a sample. The period takes the place of the application's
+    #: window.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: The writers' reports that ended in this period, in their order; the first ones may have begun
-    #: before it.
+    #: The writers' reports that ended in this period, in their order. The first reports may have
+    #: begun before the period.
     rows: list[WrittenRow] = field(default_factory=list)
 
 
@@ -67,7 +68,7 @@ class InjectionHead:
     link_rate_b_s: float | None
     #: Caveats of these writes, such as that they are emulated.
     notes: list[str] = field(default_factory=list)
-    #: Host names; equal on one host.
+    #: Names of the target hosts and of the origin hosts. The lists are equal if one host is both.
     targets: list[str] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
     #: Start and end of the writes that were checked, Unix time; null: nothing was written.
@@ -75,10 +76,11 @@ class InjectionHead:
     end_s: float | None = None
     #: Bytes that all writers reported for this time.
     bytes_b: float = 0.0
-    #: True if there are readings and all are proven; if not, the reason in one line.
+    #: True if there are readings and all of them are proven.
     proven: bool = False
+    #: Why the writes are not proven, in one line; null if they are proven.
     reason: str | None = None
-    #: How long the writes were proven, seconds.
+    #: Total length of the proven readings, seconds.
     proven_s: float = 0.0
     #: The end of the writes; null while they go on.
     ended_by: EndedBy | None = None
@@ -94,9 +96,9 @@ class InjectionHead:
 class Injection(InjectionHead):
     """The whole record."""
 
-    #: In their order.
+    #: All readings, in order of time.
     readings: list[Reading] = field(default_factory=list)
-    #: Schema of the record.
+    #: Version of the record's format.
     schema: int = SCHEMA
 
 

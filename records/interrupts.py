@@ -1,4 +1,6 @@
-"""Signals that ask to stop: obeyed after a clean-up, and noticed at once without polling.
+"""Handles signals that ask to stop.
+
+The process cleans up before it stops. It notices a signal at once, without polling.
 
 Before the time of a job ends, Slurm sends it the signal that `--signal` names, often SIGUSR1. A
 signal that is ignored when this process starts, as SIGHUP under `nohup`, stays ignored.
@@ -38,7 +40,7 @@ class Stopped(BaseException):
 
 
 def _unignored_stop_signals() -> list[signal.Signals]:
-    """The signals that ask to stop and are not ignored, as SIGHUP is under `nohup`."""
+    """The signals that ask to stop, except ignored ones, such as SIGHUP under `nohup`."""
     return [signum for signum in STOP_SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
 
 
@@ -46,7 +48,7 @@ def _unignored_stop_signals() -> list[signal.Signals]:
 def exit_when_stopped() -> Iterator[None]:
     """Within this context, Stopped ends the process with the exit status of a signal.
 
-    The code within cleans up before that.
+    The code in the context must have cleaned up when it raises Stopped.
     """
     try:
         yield

@@ -14,9 +14,10 @@ from records.errors import InputError, first_fault
 from records.files import read_regular
 
 _T = TypeVar("_T")
-#: Maximum of a line, and of a file with one document, bytes.
+#: Maximum length of a line, and of a file with one document, bytes.
 MAX_JSON_B = 16 << 20
-#: Levels that pydantic's parser allows. A line with no more brackets than this is not too deep.
+#: Maximum depth that pydantic's parser allows. A line with at most so many opening brackets cannot
+#: be deeper.
 _MAX_DEPTH = 200
 #: All bytes but brackets and quotation marks.
 _OTHER_BYTES = bytes(set(range(256)) - set(b'[]{}"'))
@@ -73,7 +74,7 @@ def _adapter(record_type: Any) -> TypeAdapter[Any]:
 
 
 def refuse_deep(lines: bytes, path: Path, first_line_number: int) -> None:
-    """Raise InputError for a line that is nested too deeply: polars would crash the process."""
+    """Raise InputError for a line that is nested too deeply, since it would make polars crash."""
     if _is_shallow(lines):
         return
     for line_number, line in enumerate(lines.split(b"\n"), first_line_number):
@@ -82,10 +83,11 @@ def refuse_deep(lines: bytes, path: Path, first_line_number: int) -> None:
 
 
 def _is_shallow(lines: bytes) -> bool:
-    """Return whether a quick test shows that no line is deep; parsing takes five times as long.
+    """Return whether a quick test shows that no line is deep.
 
-    Each round removes the innermost pairs of brackets. A bracket in a string leaves its quotation
-    marks, and an escaped quotation mark makes the test useless: both are left to the parser.
+    The parser would take five times as long. Each round removes the innermost pairs of brackets.
+    The test fails if a string contains a bracket, since its quotation marks remain, and if there
+    may be an escaped quotation mark. Such lines are left to the parser.
     """
     if b"\\" in lines:
         return False

@@ -10,25 +10,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-#: The kernel's numbers have 64 bits.
+#: A whole number as the kernel prints it. It has at most 64 bits, so at most 20 digits.
 _NUMBER = re.compile(r"\s*(-?[0-9]{1,20})\s*")
-#: More CPUs than any kernel is built for.
+#: Upper limit of CPU numbers. No kernel is built for so many CPUs.
 _MAX_CPUS = 1 << 16
 #: Columns of /proc/PID/stat after the name: parent; flags; time of the process in user and in
-#: system mode; the same of its awaited children; start.
+#: system mode; both times of the children that it has waited for; start time.
 _STAT_COLUMNS = (1, 6, 11, 12, 13, 14, 19)
-#: The column of the CPU on which it ran last.
+#: The column of the CPU on which the process ran last.
 _CPU_COLUMN = 36
-#: Errors that are this process's and say nothing of the file.
+#: Errors whose cause is the state of this process and not the file.
 _OWN_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def read(path: Path | str) -> str:
-    """The text of a file without surrounding blanks; empty if the kernel does not give it.
+    """The text of a file without surrounding blanks; empty if the file cannot be read.
 
     Raises OSError if this process can open no more files, or has no memory.
     """
-    # Unbuffered, and no `Path` for the files of all processes: agents read these every second.
+    # Agents read files of all processes every second. To save time, the file is read unbuffered,
+    # and the path may be a text.
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read().decode(errors="replace").strip()
@@ -40,16 +41,17 @@ def read(path: Path | str) -> str:
 
 @contextmanager
 def suppress_gone_or_hidden() -> Iterator[None]:
-    """Suppress the errors of a process that has ended, or that is another user's.
+    """Suppress errors that occur because the process that is read has ended or is another user's.
 
-    Other errors are raised, since they are this process's: it may have too many open files.
+    Other errors are raised, since their cause is the reading process. For example, it may have too
+    many open files.
     """
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         yield
 
 
 def number(text: str) -> int | None:
-    """The text as a whole number; None if it is none, or has more than 20 digits."""
+    """The text as a whole number; None if it is not one, or has more than 20 digits."""
     match = _NUMBER.fullmatch(text)
     return int(match[1]) if match else None
 
@@ -61,7 +63,7 @@ def numa_node_of(device: Path) -> int | None:
 
 
 def cpu_list(text: str) -> list[int]:
-    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
+    """Return [0, 1, 2, 3, 8] for the kernel's list `0-3,8`. Raises ValueError for other texts."""
     cpus: list[int] = []
     for cpu_range in text.strip().split(","):
         if cpu_range:
@@ -74,7 +76,7 @@ def cpu_list(text: str) -> list[int]:
 
 
 def cpu_list_text(cpus: Collection[int]) -> str:
-    """[0, 1, 2, 8] as `0-2,8`."""
+    """Return CPUs as the kernel lists them: `0-2,8` for [0, 1, 2, 8]."""
     ranges: list[tuple[int, int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
@@ -151,7 +153,7 @@ def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
 
 
 def with_descendants(root_pids: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
-    """Ids of those of `root_pids` that are among `processes`, and of their descendants."""
+    """Ids of the root processes and of all their descendants, as far as `processes` has them."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)

@@ -1,7 +1,8 @@
-"""The cause of a program's failure, from its output: the first line that states one.
+"""Finds the cause of a program's failure in its output.
 
 When a program fails, its MPI, its launcher and Slurm print messages too, and the last message
-rarely states the cause. Standard library only: nodes use it too.
+rarely states the cause. So the first line that states a cause is taken. This module uses only the
+standard library, since compute nodes use it too.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import re
 from records.slurm import parse
 from records.text import one_line
 
-# Labels that launchers put before a line of a program.
+# Labels that launchers put before the lines that a program prints.
 
 
-#: Label of Open MPI's `--tag-output`: perhaps a time first, and in version 5 the launcher's name.
+#: Label of Open MPI's `--tag-output`. A time may precede it. Version 5 adds the launcher's name.
 _TAG = re.compile(
     r"^(?:\w{3} \w{3} +\d+ [\d:]+ \d{4})?"
     r"\[(?:prte(?:run)?-[^\]\s]+@)?\d+,\d+\]<std(?:out|err|diag)>: ?",
@@ -22,7 +23,7 @@ _TAG = re.compile(
 )
 #: Label with the rank, by Slurm, and by `-prepend-rank` of MPICH and Intel MPI.
 _RANK = re.compile(rf"^(?: *(?:{parse.LABEL}|\[\d+\] ))+", re.MULTILINE)
-#: Characters of a line, and last lines of a text, that are searched: more would take long.
+#: Only so many characters of a line and so many last lines of a text are searched, to save time.
 _MAX_LINE_LENGTH, _MAX_LINES = 4096, 10_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -43,7 +44,7 @@ def without_marks(line: str) -> str:
     return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line[:_MAX_LINE_LENGTH].rstrip())))
 
 
-# Lines that only warn, that follow from a failure, and that state a cause.
+# Three kinds of lines: warnings, consequences of a failure, and causes.
 
 
 #: Words of a warning. The program continues after it, so it states no cause.
@@ -129,7 +130,7 @@ def is_consequence(line: str) -> bool:
 
 
 def cause_in(line: str) -> str | None:
-    """The cause that a line, without labels, states; None if it states none."""
+    """The cause that a line, without labels, states; None if it states no cause."""
     if is_warning(line) or is_consequence(line):
         return None
     if frame := _FRAME.match(line):
@@ -143,29 +144,31 @@ def cause_in(line: str) -> str | None:
     return cause.strip()
 
 
-#: Maximum of the characters of a fault that are shown.
+#: Maximum number of characters of a fault that are shown.
 _FAULT_WIDTH = 300
 
 
 class Gist:
     """The gist of a failing program's output: its faults, or the first cause that a line states.
 
-    If there is neither, the gist is the first and the last telling line.
+    A *fault* is a line that the caller has recognised as an error of the program. A line is
+    *telling* if it is a fault, or if it has words and is not a mere consequence of the failure.
+    Without a fault and a cause, the gist is the first and the last telling line.
     """
 
     def __init__(self) -> None:
-        #: The telling lines: those with words that say more than a consequence of the failure, and
-        #: all faults.
+        #: The first and the last telling line, and the number of telling lines.
         self._first_telling = self._last_telling = ""
         self._telling_count = 0
-        #: The first line with words that only says a consequence.
+        #: The first line that has words and is a mere consequence.
         self._consequence = ""
-        #: The lines that the caller has recognised as faults.
+        #: The faults.
         self._faults: list[str] = []
-        #: The first cause in the other lines, and the number of faults before it.
+        #: The first cause in lines that are not faults, and the number of faults before it.
         self._cause: str | None = None
         self._faults_before_cause = 0
-        #: True if the cause is in MPICH's error stack: its next frame may state it precisely.
+        #: True if the cause is in MPICH's error stack. The next frame of the stack may state the
+        #: cause more precisely.
         self._in_stack = False
         #: True if the cause is a sentence that continues in the next line.
         self._is_unfinished = False
@@ -216,10 +219,10 @@ class Gist:
         self._faults.append(words)
 
     def reason(self) -> str:
-        """The cause if it precedes all faults, else the first fault with its detail; or empty.
+        """Return the cause if it precedes all faults; otherwise the first fault with its detail.
 
-        The detail of a fault that ends with a colon is the last telling line after it, else it is
-        the next fault. Later faults are consequences.
+        Empty if there is neither. If the fault ends with a colon, its detail is the last telling
+        line after it. If not, its detail is the next fault. Later faults are consequences.
         """
         if self._cause and not self._faults_before_cause:
             return _cut(self._cause, _FAULT_WIDTH)
@@ -230,9 +233,9 @@ class Gist:
         return "; ".join(_cut(line, _FAULT_WIDTH) for line in dict.fromkeys([first, *details]))
 
     def quoted(self, first_width: int = 120, last_width: int = 200) -> str:
-        """First and last telling line, each cut to its width in characters.
+        """Return the first and the last telling line, each cut to its width in characters.
 
-        Without a telling line, the first consequence; empty if no line has words.
+        Without a telling line, the first consequence is returned. Empty if no line has words.
         """
         if self._telling_count < 2:
             return _cut(self._last_telling or self._consequence, first_width + last_width)
@@ -242,8 +245,9 @@ class Gist:
 
 
 def cause_or_gist(*texts: str) -> str:
-    """The cause or the gist of the first text with telling lines; else of the first with words.
+    """Return the cause or the gist of the first text that has telling lines.
 
+    If no text has telling lines, the first text with words is used. Empty if no text has words.
     Lines before the first error are ignored.
     """
     whole_texts = [
@@ -266,7 +270,7 @@ def cause_or_gist(*texts: str) -> str:
 
 
 def failure_reason(exit_status: int, gist: Gist) -> str:
-    """The reason that a program's output states; without one, its exit status and its gist."""
+    """The reason that a program's output states; without a reason, exit status and gist."""
     if reason := gist.reason():
         return reason
     words = gist.quoted(first_width=80, last_width=100)

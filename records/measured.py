@@ -1,6 +1,7 @@
 """Runs of `nimc measure`: the command that was measured, and texts in the words of its options.
 
-Such a run is a campaign of one case. Its user has typed options, and has no campaign file.
+Such a run is a campaign of one case. Its user has typed options and has no campaign file. So texts
+about campaigns are reworded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from records.text import one_line
 
 #: Name of the check that runs a user's own command.
 COMMAND_CHECK = "command"
-#: How the name of its campaign and case ends: with the beginning of a digest (`nimc measure`).
+#: Ending of the name that `nimc measure` gives to campaign and case: the beginning of a digest.
 _NAME_ENDING = re.compile(r".-[0-9a-f]{6}$")
 #: Maximum length of a command in a heading, characters.
 _HEADING_WIDTH = 72

@@ -198,7 +198,7 @@ class Note(Enum):
         self.remedy = remedy
 
     def __call__(self, **values: object) -> str:
-        """The note with its values."""
+        """The text of the note with these values."""
         return filled(self.text, values)
 
 

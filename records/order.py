@@ -1,25 +1,26 @@
-"""The order of the treatments of each pair: balanced, and random by the run's seed.
+"""Computes the order of the treatments in each pair, which is balanced and drawn at random.
 
 A baseline and the treatments that are paired with it are a group, and are adjacent in time. The k
-treatments of a group follow a Williams design (Williams 1949), of which each pair takes one row.
-Over all rows, each treatment is at each position equally often, and so is each ordered pair of
-neighbours. For even k the design is a square of k rows. For odd k it is two such squares: each is
-balanced in positions, and both together in neighbours. The order of the groups is balanced the same
-way.
+treatments of a group follow a Williams design (Williams 1949). Each pair uses one row of the
+design. Over all rows, each treatment is at each position equally often, and each ordered pair of
+neighbours occurs equally often. For even k the design is a square of k rows. For odd k it is two
+such squares. Each of them is balanced in positions, and the two together are balanced in
+neighbours. The order of the groups is balanced in the same way.
 
-A group uses one design after another: pair p takes a row of the design with the index
+The random numbers follow from the run's seed. A group uses one design after another: pair p uses a
+row of the design with the index
 p // rows_per_design. Each design is drawn with `random.Random(TEXT)`, where TEXT is
 `SEED/CASE/0/NAME/INDEX`, and NAME is the group's baseline (empty for the order of the groups). The
-0 is a constant: earlier versions put a number there, which was 0 in the runs that are stored. What
-is drawn, in this order: which treatment has which index in the design, the order of the
+0 is a constant: earlier versions put a number there, which was 0 in the runs that are stored. The
+following are drawn, in this order: the treatment at each index of the design, the order of the
 squares, and the order of the rows of each square.
 
-Here, pairs are numbered across all blocks of a case; the `pair` of a sample starts again in each
-block. A block continues the design where the previous block ended, even if that one ended early.
-Every pair with a run counts, whatever its outcome. So the order can be computed again from the
-stored samples.
+Here, pairs are numbered across all blocks of a case. (The `pair` of a sample is numbered within its
+block.) A block continues the design where the previous block ended, even if that block ended early.
+Every pair with a run counts, whatever the outcome of the run. So the order can be computed again
+from the stored samples.
 
-Standard library only, because the conductor imports it.
+This module uses only the standard library, because the conductor imports it.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _row(names: Sequence[str], pair: int, seed_prefix: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _design(names: tuple[str, ...], seed_text: str) -> list[list[str]]:
-    """The rows of a design, in the order in which they are used; not to be changed."""
+    """The rows of a design, in the order in which they are used. Callers must not change them."""
     rng = random.Random(seed_text)
     treatments = rng.sample(names, len(names))
     squares = williams(len(names))

@@ -1,4 +1,7 @@
-"""Child processes: pinned to CPUs, bound to memory, ended with the process that started them."""
+"""Starts child processes, pins them, binds their memory, observes them and ends them.
+
+A child does not outlive the process that started it.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,19 @@ _LISTEN, _CONNECTING = "0A", "02"
 _LOCAL_COLUMN, _REMOTE_COLUMN, _STATE_COLUMN, _USER_COLUMN, _INODE_COLUMN = 1, 2, 3, 7, 9
 #: States of a process that is stopped or has ended (proc_pid_stat(5)).
 _STOPPED_STATES = "TtZX"
-#: Fault of a writer whose port another process has.
+#: Fault of a writer whose port another process uses.
 PORT_TAKEN = "another process listens on port {port}: the writer's origin might connect to it"
 #: Fault of a writer whose passive side cannot be reached.
 PORT_UNANSWERED = "port {port} of {address} does not answer (TCP)"
 #: Time between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
-#: The same for the descendants of a program of this project that ends.
+#: Time between SIGTERM and SIGKILL for the descendants of a program of this project when the
+#: program ends, seconds.
 _EXIT_GRACE_S = 2.0
 #: Interval at which processes are checked for their end, seconds.
 _POLL_S = 0.02
-#: Maximum number of kills in turn: a descendant may start others until it is dead.
+#: Maximum number of rounds in which all descendants are killed. One round may not be enough, since
+#: a descendant may start other processes until it is dead.
 _MAX_KILL_ROUNDS = 100
 
 
@@ -47,7 +52,7 @@ _FILE_LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 def raise_file_limit() -> int:
     """Let this process open as many files as its hard limit allows, and return this limit.
 
-    Programs that it starts with `spawn` get the original limit: with a higher one they may be slow.
+    Programs that it starts with `spawn` get the original limit, since a higher limit may slow them.
     """
     _, hard = _FILE_LIMITS
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -93,9 +98,9 @@ async def spawn(
 ) -> asyncio.subprocess.Process:
     """Start a command in its own session; it is killed if this process dies.
 
-    It is pinned to `cpus` if there are any, and its memory is bound to the NUMA node `memory_node`
-    if that is given. It starts in `folder`, by default the current folder. Raises OSError if there
-    is no such node, folder or program.
+    The command is pinned to `cpus`, unless they are empty. Its memory is bound to the NUMA node
+    `memory_node` if that is given. It starts in `folder`, by default the current folder. Raises
+    OSError if there is no such node, folder or program.
     """
     check_binding(memory_node)
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
@@ -132,9 +137,9 @@ async def spawn_in_terminal(
 ) -> asyncio.subprocess.Process:
     """Start a command as a shell would; it is killed if this process dies.
 
-    It joins the process group `group`, which the keys of the terminal reach. With None it has a
-    group of its own. `stdin`: None stands for this process's. Raises OSError if there is no such
-    program.
+    The command joins the process group `group`, which the keys of the terminal reach. With None, it
+    gets a group of its own. If `stdin` is None, it has the standard input of this process. Raises
+    OSError if there is no such program.
     """
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
 
@@ -185,7 +190,10 @@ def resume(process: asyncio.subprocess.Process) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether all threads of a process are stopped or have ended: a signal takes time."""
+    """Return whether all threads of a process are stopped or have ended.
+
+    After a signal to stop, this takes some time.
+    """
     threads = kernel_text.stats(Path(f"/proc/{pid}/task"))
     return all(stat.state in _STOPPED_STATES for _, stat in threads)
 
@@ -193,8 +201,8 @@ def is_stopped(pid: int) -> bool:
 def precise_cpu_s(pid: int) -> float | None:
     """Processor time of the present threads of a process, seconds; None if ended or hidden.
 
-    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO. Else, or if a thread ends
-    meanwhile, it is exact to a tick, often 10 ms, and includes threads that have ended.
+    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO. Without that, or if a thread
+    ends meanwhile, it is exact to a tick, often 10 ms, and includes threads that have ended.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -225,7 +233,7 @@ def _signal_group(pgid: int, signum: int) -> None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process, ticks; it identifies the process, with its PID. None if ended."""
+    """Start time of a process, ticks; None if ended. PID and start time identify a process."""
     stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
     return None if stat is None or stat.state == "Z" else stat.start_ticks
 
@@ -237,7 +245,7 @@ def cpu_s(pid: int) -> float:
 
 
 def listener(port: int, pid: int) -> Literal["own", "other"] | None:
-    """Return which process listens on a TCP port of this network namespace; None if none does.
+    """Return which process listens on a TCP port of this network namespace; None if nothing does.
 
     `own` is the process `pid` or a descendant of it; `other` is any other process.
     """
@@ -260,9 +268,10 @@ def _sockets(state: str, end_column: int, port: int) -> dict[str, int]:
 
 
 def sockets_in(table: str, state: str, end_column: int, port: int) -> dict[str, int]:
-    """Inode -> user of these sockets in the text of /proc/net/tcp or tcp6.
+    """Inode -> user of each socket in a state with `port` at one end, from /proc/net/tcp or tcp6.
 
-    Lines that describe no socket are skipped, such as the first one.
+    `table` is the text of these files. `end_column` is the column of the local or the remote end.
+    Lines that describe no socket, such as the first one, are skipped.
     """
     users = {}
     for fields in map(str.split, table.splitlines()):
@@ -280,8 +289,8 @@ def _family_holds(pid: int, sockets: Mapping[str, int]) -> bool:
 def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
     """Return whether a process has one of the sockets open.
 
-    A program with capabilities hides its open files. Then the result is True if one of the sockets
-    is this user's.
+    A program with capabilities hides its open files. For such a program, the result is True if one
+    of the sockets is this user's.
     """
     open_files = set()
     try:
@@ -315,9 +324,9 @@ def end_descendants(
     """End all descendants of this process.
 
     Each child gets one SIGTERM, and ends its own children. Launchers and compilers then remove
-    their files, such as those of ranks in shared memory; at a second signal they would not. Orphans
-    become children of this process, and get a SIGTERM too. After `grace_s`, or once `hurried`
-    returns True, all descendants get SIGKILL.
+    their files, such as those of ranks in shared memory. If they got a second SIGTERM, they would
+    not do so. Orphans become children of this process, and get a SIGTERM too. After `grace_s`, or
+    once `hurried` returns True, all descendants get SIGKILL.
     """
     alive = descendants()
     own_pid = os.getpid()
@@ -336,7 +345,7 @@ def end_descendants(
 
 
 def kill_descendants() -> None:
-    """Kill all descendants of this process; if it is a subreaper, orphans too."""
+    """Kill all descendants of this process, including orphans if it is a subreaper."""
     for _ in range(_MAX_KILL_ROUNDS):
         alive = descendants()
         if not alive:
@@ -351,10 +360,11 @@ def send_signal(pids: Iterable[int], signum: signal.Signals) -> None:
             os.kill(pid, signum)
 
 
-# Memory of a process on one NUMA node: bound before the process starts, read while it runs.
+# Memory of a process on one NUMA node. It is bound before the process starts. While the process
+# runs, its location is read.
 #
 # Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
-# program allocates, shared memory included. /proc/PID/numa_maps then shows on which nodes it lies.
+# program allocates, shared memory included. /proc/PID/numa_maps shows on which nodes memory lies.
 
 
 #: Architecture -> number of the system call.
@@ -377,9 +387,9 @@ _PAGE_KIB = re.compile(r"\bkernelpagesize_kB=([0-9]{1,20})\b")
 
 
 def bind_memory(node: int | None) -> None:
-    """Bind what the calling thread and its children allocate from now on; None removes the binding.
+    """Bind all memory that the calling thread and its children allocate from now on to a NUMA node.
 
-    Raises OSError if the kernel refuses.
+    None removes the binding. Raises OSError if the kernel refuses.
     """
     architecture = os.uname().machine
     syscall_number = _SET_MEMPOLICY.get(architecture)
@@ -442,7 +452,7 @@ def parse_numa_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
     """NUMA node -> bytes of a process's buffers there, from the lines of numa_maps.
 
     Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.
-    Programs and libraries do not count: they lie where the page cache has put them.
+    Mapped programs and libraries do not count, since they lie where the page cache has put them.
     """
     total_b: dict[int, int] = {}
     for line in lines:

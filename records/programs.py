@@ -1,7 +1,8 @@
-"""Short runs of other programs. Standard library only: nodes use it too.
+"""Runs other programs that end after a short time.
 
-By default no program starts in the current folder: programs look there for settings and libraries,
-and another user may have put some there.
+By default, a program does not start in the current folder, since it may look there for settings and
+libraries, and another user may have put some there. This module uses only the standard library,
+since compute nodes use it too.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from records.last_words import is_warning
 
 #: Default time limit of a program, seconds.
 TIMEOUT_S = 60.0
-#: Default folder in which programs start: only root can add files to it.
+#: Default folder in which programs start. Only root can add files to it.
 START_FOLDER = Path("/")
 _MISSING = "not found on this host"
 
 
 @dataclass(frozen=True)
 class ProgramAnswer:
-    """The end of a program, and its output."""
+    """The exit status of a program, and its output."""
 
     name: str
     #: Exit status; None if the program did not start, or did not end in time.
     status: int | None
     stdout: str
-    #: Without a status, the reason.
+    #: Standard error; if there is no status, the reason for that.
     stderr: str
 
     @property
@@ -49,17 +50,17 @@ class ProgramAnswer:
 
     @property
     def text(self) -> str:
-        """Its output and its errors."""
+        """Standard output, followed by standard error."""
         return self.stdout + self.stderr
 
     @property
     def last_line(self) -> str:
-        """Its last line that is not a warning: usually the error."""
+        """Its last line that is not a warning, which is usually the error."""
         return last_line(self.text)
 
     @property
     def first_line(self) -> str:
-        """Its first line that is not a warning: the error, if an explanation follows it."""
+        """Its first line that is not a warning, which is the error if an explanation follows."""
         return first_line(f"{self.stderr}\n{self.stdout}")
 
     @property
@@ -70,7 +71,7 @@ class ProgramAnswer:
         return f"exit status {self.status}: {self.last_line}"
 
     def require_end(self) -> ProgramAnswer:
-        """Itself, whatever its status. Raises MachineError if it has none."""
+        """Return this answer, whatever its status. Raises MachineError if there is no status."""
         if self.status is None:
             raise MachineError(f"{self.name}: {self.reason}")
         return self
@@ -91,7 +92,7 @@ def ask(
     folder: Path = START_FOLDER,
     errors: str = "replace",
 ) -> ProgramAnswer:
-    """Run a short command. The answer also tells if the program is missing or too slow.
+    """Run a command. The answer also shows if the program is missing or too slow.
 
     `environment`: the whole environment; None: this process's. `stdin`: text, or an open file.
     `errors`: treatment of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where the
@@ -143,5 +144,5 @@ def _lines(output: str) -> list[str]:
 
 
 def find_program(name: str) -> str | None:
-    """Path of a program: beside this Python, where wheels install programs, else on PATH."""
+    """Path of a program beside this Python, where wheels install programs, or else on PATH."""
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)

@@ -2,8 +2,8 @@
 
 A role is a quantity that may explain a slowdown. An event is a counter of a processor. The same
 name of an event means different things on different processors. So roles are compared between
-machines, and events are not. A role is missing on a family for which no row counts it. Standard
-library only.
+machines, and events are not. A role is missing on a family of processors if no row counts it there.
+This module uses only the standard library.
 
 The rows are in roles.json. Their sources:
 kernel  event lists of perf (Linux, tools/perf/pmu-events/arch/x86/FAMILY/*.json); counters of the
@@ -61,7 +61,7 @@ METRIC_GROUPS = ("topdown",)
 
 @dataclass(frozen=True, kw_only=True)
 class RoleCount:
-    """The count of a role by one tool on some families: the sum of some of its events."""
+    """How a tool counts a role on some families: as the sum of some of the tool's events."""
 
     role: str
     #: The tool, and the group of events that are counted together.
@@ -74,7 +74,7 @@ class RoleCount:
     #: Amount of the role, in its unit, for one event. A value that the tool already prints in this
     #: unit is not multiplied.
     factor: float = 1.0
-    #: How it differs from the role's definition.
+    #: How the count differs from the role's definition.
     note: str = ""
 
 
@@ -99,7 +99,7 @@ def groups(tool: str) -> dict[str, Scope]:
 
 
 def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
-    """The rows of one group of a tool on one family; none if the family is None."""
+    """The rows of one group of a tool on one family; empty if the family is None."""
     return [
         row for row in COUNTS if (row.tool, row.group) == (tool, group) and family in row.families
     ]

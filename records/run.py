@@ -5,7 +5,7 @@ samples/CASE.jsonl       one sample per line (`records.sample.Sample`), in a cha
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
-call.json                the command that made it (`records.calls`)
+call.json                the command that made the run (`records.calls`)
 lock                     held by the `nimc run` that measures
 report/                  report.html and its data; can be rebuilt at any time
 """
@@ -113,22 +113,23 @@ class _Resolved(BaseModel):
 
 
 class NumaFacts(BaseModel):
-    """NUMA nodes of a machine, and those that the levels of the campaign `numa` stand for."""
+    """NUMA nodes of a machine, and the node that each level of the campaign `numa` means."""
 
     numa_nodes: Annotated[int, Field(ge=1, lt=1_000_000)]
     nic_node: _NumaNode | None
     places: dict[str, _NumaNode | None]
 
 
-#: Schema of `run.json`, the only one that is read. Samples have another (`records.sample`).
+#: Version of the format of `run.json`. No other version is read. Samples have a version of their
+#: own (`records.sample`).
 SCHEMA_VERSION = 5
 
-#: Default of campaigns: the smallest relative effect of interest.
+#: Default of a campaign's smallest relative effect that matters.
 MARGIN = 0.02
-#: Default of campaigns: the minimum of pairs of a case.
+#: Default of a campaign's minimum number of pairs of a case.
 PAIRS_FLOOR = 8
-#: Default of campaigns: the maximum of pairs of a case. With 1 % noise, 24 pairs show 'no effect'
-#: for each of 128 cases.
+#: Default of a campaign's maximum number of pairs of a case. With 1 % noise, 24 pairs show 'no
+#: effect' for each of 128 cases.
 PAIRS_CAP = 24
 
 UnixTime = Annotated[float, Field(ge=0, lt=1e11)]
@@ -142,7 +143,7 @@ class Requirements:
 
     #: Case -> names of the treatments of each of its pairs, in the plan's order.
     cases: dict[PlainName, Annotated[list[str], Field(min_length=1)]]
-    #: Least share of its rate alone that every writer had to reach.
+    #: Least share of its uncontended rate that every writer had to reach.
     min_share: Share
     #: Maximum number of times that a rejected run is repeated.
     retries: Annotated[int, Field(ge=0, le=100)]
@@ -152,7 +153,7 @@ class Requirements:
 class Reproduced:
     """The run whose plan and order another run repeats."""
 
-    #: `run` and `digest` of its header.
+    #: `run` and `digest` in the header of the repeated run.
     run: PlainName
     digest: str
 
@@ -166,23 +167,24 @@ class RunHeader:
     #: Names of campaign and machine.
     campaign: PlainName
     machine: PlainName
-    #: Unix time; the end is None while the run is not complete, and before the start if the clock
-    #: was set back between two sessions.
+    #: Start and end of the run, Unix time. The end is None while the run is not complete. It is
+    #: earlier than the start if the clock was set back between two sessions.
     started_s: UnixTime
     finished_s: UnixTime | None
-    #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, its
-    #: name; a run is resumed only if the digest is the same.
+    #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, the
+    #: host's name. A run is resumed only if the digest is the same.
     digest: str
     #: Text of the campaign file; those of this project have up to 5,000 characters.
     campaign_text: Annotated[str, Field(max_length=1 << 20)]
-    #: Pairs per case: minimum and maximum; and the relative half-width that the interval should
-    #: reach.
+    #: Minimum and maximum number of pairs of a case.
     pairs_floor: PairCount
     pairs_cap: PairCount
+    #: Relative half-width that the interval should reach; None: not required.
     precision: Annotated[float, Field(gt=0, lt=1)] | None
     #: The requirements of the campaign.
     asked: Requirements
-    #: `host`: that of `nimc run`, as detected; `site`: the machine file with defaults, in SI units.
+    #: `host`: facts of the host of `nimc run`, as detected; `site`: the machine file with defaults,
+    #: in SI units.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)
@@ -194,15 +196,15 @@ class RunHeader:
     reproduces: Reproduced | None = None
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    #: The content of `digest` (`digest_of`): `campaign` and `machine` as resolved, without
-    #: defaults, `nodelist`, `checks` (classes of third-party checks to the SHA-256 of their files),
-    #: and on a shared host its `hostname`.
+    #: The document of which `digest` is the SHA-256 (`digest_of`): `campaign` and `machine` as
+    #: resolved, without defaults, `nodelist`, `checks` (class of a third-party check -> SHA-256 of
+    #: its file), and on a shared host its `hostname`.
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    #: Maximum of pairs that `nimc run --pairs` set later; None: `pairs_cap` holds.
+    #: Maximum number of pairs that `nimc run --pairs` has set later; None: it is `pairs_cap`.
     pairs_raised: PairCount | None = None
-    #: Schema of `run.json`.
+    #: Version of the format of `run.json`.
     schema: int = SCHEMA_VERSION
 
     @property
@@ -275,5 +277,5 @@ def entries_of(header: RunHeader) -> list[RequestedEntry] | None:
 
 
 def save_header(run: Path, header: RunHeader) -> None:
-    """Writes `run.json` atomically: readers see the old or the new file, never a partial one."""
+    """Write `run.json` atomically: readers see the old or the new file, never a partial one."""
     replace_text(run / "run.json", json.dumps(header.as_dict(), indent=2) + "\n")

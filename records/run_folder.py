@@ -42,7 +42,7 @@ def require_results(folder: Path) -> None:
 
 
 def reason_to_distrust_run(run: Path) -> str | None:
-    """Return why another user may have made a part of a run; None if all is this user's own."""
+    """Return why another user may have made a part of a run; None if all parts are this user's."""
     samples = run / "samples"
     parts = [
         run,
@@ -67,11 +67,12 @@ def run_size_b(run: Path) -> int:
     return size_b
 
 
-# The outputs of an application that a run keeps: compressed, next to where they were written.
+# The outputs of an application that a run keeps.
 #
-# So `nimc verify` can read a figure of merit again. Two kinds of outputs are not compressed: those
-# larger than `MAX_LOG_B`, and those for which `MAX_RUN_LOGS_B` leaves no room. They stay as they
-# were written if the sample was not accepted, else they are removed.
+# They are compressed in the folder in which they were written, so that `nimc verify` can read a
+# figure of merit again. Two kinds of outputs are not compressed: those larger than `MAX_LOG_B`, and
+# those for which `MAX_RUN_LOGS_B` leaves no room. Such an output stays as it was written if the
+# sample was not accepted. If the sample was accepted, the output is removed.
 
 
 #: Maximum size of an output that is compressed, and of all compressed outputs of a run, bytes.
@@ -106,9 +107,9 @@ class KeptLogs:
     def keep(self, path: Path, *, needed: bool) -> KeptLog:
         """Compress an output, and return what its sample states about it.
 
-        An output that is too large, or for which no room is left, is not compressed. It stays as it
-        is if it is `needed`. Once the sample is on disk, the caller removes the outputs that need
-        not stay. Until then they may be read again.
+        An output that is too large, or for which no room is left, is not compressed. If it is
+        `needed`, it must stay as it is. When the sample is on disk, the caller removes the outputs
+        that need not stay. Until then they may be read again.
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > MAX_LOG_B:

@@ -1,8 +1,11 @@
 """The sample record: one application run, the unit of statistics.
 
 A sample is one line of JSON, in SI units: what was run, the application's figure of merit, the
-writes observed during the run, and whether it counts. Standard library only, because the conductor
-writes samples on compute nodes that have nothing else.
+writes observed during the run, and whether it counts. This module uses only the standard library,
+because the conductor writes samples on compute nodes that have nothing else.
+
+A *row* is a report of a writer: the bytes that it wrote in an interval. The *window* is the time
+from the start to the end of the application.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from records.arms import Role
 #: Schema 7 says `accepted` where schema 6 said `kept`. Both are read (`upgraded`), others are not.
 SCHEMA_VERSION = 7
 _PREVIOUS_VERSION = 6
-#: Ending of messages that refuse samples and runs of other schemas: the version that reads them.
+#: Ending of messages that refuse samples and runs of other schemas. It names the version that reads
+#: them.
 OLDER_SCHEMAS = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
 #: Marks a field that has few distinct values in a run. Readers store each distinct value once.
@@ -49,14 +53,15 @@ Outcome = Literal[
 Proof = Literal["device", "memory", "unproven"]
 
 
-#: A writer's marks prove its writes if the target found at least this share of the bytes claimed.
-#: The share is below 1 since the rate of a writer varies while the application slows it down.
+#: A writer's marks prove its writes if the target found at least this share of the bytes that the
+#: writer reported. The share is below 1 since the rate of a writer varies while the application
+#: slows it down.
 PROVEN_SHARE = 0.75
 #: Uncontended writers at full rate reach at least this share of the link's rate.
 FULL_LINK_SHARE = 0.8
 
-#: Largest mean rate of a limited writer, as a multiple of the requested rate, and the number of
-#: messages that it may write in addition, since a limiter counts whole messages.
+#: Largest mean rate of a writer with a requested rate, as a multiple of that rate, and the number
+#: of messages that it may write in addition, since a limiter counts whole messages.
 MAX_LIMITED_SHARE, MAX_EXTRA_MESSAGES = 1.5, 2
 
 #: Target of a writer whose timetable has many targets.
@@ -67,36 +72,39 @@ MANY_TARGETS = "*"
 class WriterRecord:
     """The writes of one writer during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `spin`; names of those that read end in
-    #: `_read`.
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `spin`. The name of an injector that
+    #: reads ends in `_read`.
     injector: str
-    #: Host names of both ends; the target is `*` if a timetable has many.
+    #: Host names of both ends; the target is `*` if a timetable has many targets.
     origin: str
     target: str
-    #: Transport of the bytes: a fabric of docs/fabrics.md, `RDMA` (unknown device), `none`
+    #: Transport of the bytes: a fabric of docs/fabrics.md, `RDMA` (unknown device) or `none`
     #: (control). `two-sided`, alone or after the device's transport and `+`: the target's processor
-    #: receives messages that stand for writes. `receives`, likewise: it receives messages, as
-    #: `direction` says. `EFA, emulated`: the target did not count RDMA writes.
+    #: receives messages that emulate writes. `receives`, alone or after the device's transport and
+    #: `+`: the target's processor receives messages, since `direction` is `receive`. `EFA,
+    #: emulated`: the target did not count RDMA writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
-    #: Requested rate, bytes per second; None is full rate.
+    #: Requested rate, bytes per second; None: full rate.
     asked_b_s: float | None
-    #: Rate that the writer reaches while no application runs, bytes per second: median of its rows
-    #: at the start of the block, without the first; under a timetable, of the rehearsed writes.
+    #: Rate that the writer reaches while no application runs, bytes per second. It is the median of
+    #: the writer's rows at the start of the block, without the first row. Under a timetable, it is
+    #: the median of the rehearsed writes.
     rate_alone_b_s: float
     #: Time-weighted mean rate in the part of the application's window (its start to its end) that
-    #: the writer's rows cover, bytes per second; under a timetable, over the time of its writes.
-    #: Rows also cover the time between them if the bytes that passed then were counted.
+    #: the writer's rows cover, bytes per second. Rows also cover the time between them if the bytes
+    #: that passed in that time were counted. Under a timetable, it is the mean over the time of the
+    #: writer's writes.
     rate_b_s: float
-    #: Lowest rate of any reported row that overlaps the window, or `rate_b_s` if that is lower;
-    #: under a timetable, of a write. Bytes per second.
+    #: Lowest rate of a row that overlaps the window, bytes per second; `rate_b_s` if that is lower.
+    #: Under a timetable, it is the lowest rate of a write.
     rate_min_b_s: float
-    #: Bytes written in the part of the window that its rows cover, as reported by the writer.
+    #: Bytes written in the part of the window that the writer's rows cover, as the writer reported.
     bytes_b: float
-    #: Bytes that the target's device counted in `counted_s`: those of all its writers and of other
-    #: traffic, so they cannot be added over writers; for target `*`, those that the devices of all
-    #: targets counted. None: no counter was read.
+    #: Bytes that the target's device counted in `counted_s`. They include the bytes of all writers
+    #: of the target and of other traffic, so they cannot be added over writers. For target `*`, the
+    #: devices of all targets counted them. None: no counter was read.
     counted_b: float | None = None
     #: Time between two readings of this counter, just before the application started and after it
     #: ended, seconds; None: not read.
@@ -111,8 +119,8 @@ class WriterRecord:
     footprint_b: int | None = None
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
-    #: NUMA node -> bytes of the buffers on it, as the kernel reports; empty: not available, so that
-    #: the binding is unverified.
+    #: NUMA node -> bytes of the target's, and of the origin's, buffers on it, as the kernel
+    #: reports; empty if unknown, so that the binding is unverified.
     target_buffers_b: dict[str, int] = field(default_factory=dict)
     origin_buffers_b: dict[str, int] = field(default_factory=dict)
     #: Share of the target's buffer that lay on `buffer_node`; None: not bound, or unverified.
@@ -123,19 +131,20 @@ class WriterRecord:
     #: Memory of the target's process in huge pages, reserved or transparent, bytes; None: unknown.
     target_huge_b: int | None = None
     #: The injector's own NUMA binding: `none`, `none in this version`, or the option that turned it
-    #: off; None: unknown, and under a timetable.
+    #: off; None: unknown, or under a timetable.
     own_binding: str | None = None
-    #: Share of the window that the writer's rows cover, and the longest time within it that they do
-    #: not, seconds; None under a timetable.
+    #: Share of the window that the writer's rows cover, and the longest time within the window that
+    #: they do not cover, seconds; None under a timetable.
     observed_share: float | None = None
     unobserved_s: float | None = None
     #: The proof of the writes, besides the writer's report: bytes counted by the target's `device`,
-    #: marks of the writer in its `memory`, or nothing; None for a control.
+    #: marks of the writer in its `memory`, or nothing (`unproven`); None for a control.
     proof: Proof | None = None
-    #: Share of the bytes claimed that the target found in its memory; None: it did not look.
+    #: Share of the bytes reported by the writer that the target found in its memory; None: the
+    #: target did not look.
     overwritten_share: float | None = None
-    #: Share of a core that a control used within the window; no least share is required, since the
-    #: application may take the core. None for a writer.
+    #: Share of a core that a control used within the window; None for a writer. No least share is
+    #: required, since the application may take the core.
     cpu_share: float | None = None
     #: Options that the programs of both ends got, for their fabric, such as the index of a GID, and
     #: from the machine's file (`perftest_options`); None for a control and under a timetable.
@@ -143,11 +152,11 @@ class WriterRecord:
     origin_options: str | None = None
     #: Queue pairs over which the writer's program wrote; None for a control and under a timetable.
     queue_pairs: int | None = None
-    #: The limiter that held the writer below its full rate: the `agent`, which suspends the writer
-    #: again and again, or the program's own `software`; None at full rate.
+    #: What held the writer at its requested rate: the `agent`, which suspends the writer again and
+    #: again, or a limiter in the program (`software`); None at full rate.
     limited_by: str | None = None
     #: Mean rate from the writer's second row to the start of the application, bytes per second;
-    #: None for a control, without a second row by then, and under a timetable.
+    #: None for a control, if there was no second row by then, and under a timetable.
     rate_before_b_s: float | None = None
 
 
@@ -173,7 +182,8 @@ class TimetableRecord:
     slow: int = 0
     #: Writes that were made twice or outside the plan.
     unplanned: int = 0
-    #: Missing and excess writing, relative to all writers writing all the time.
+    #: Missing writing, and writing beyond the plan, as shares of the time that all writers together
+    #: would write in the window if they wrote all the time.
     missing_share: float | None = None
     excess_share: float | None = None
     #: Bytes of all planned writes that overlap the window.
@@ -184,10 +194,11 @@ class TimetableRecord:
     start_worst_s: float = 0.0
     end_median_s: float = 0.0
     end_worst_s: float = 0.0
-    #: Time of a write's connection set-up, which is not part of the write, seconds; and the largest
-    #: clock error.
+    #: Time of a write's connection set-up, which is not part of the write, seconds: median and
+    #: largest.
     setup_median_s: float = 0.0
     setup_worst_s: float = 0.0
+    #: Largest error of the writers' corrected clocks, seconds.
     clock_error_s: float = 0.0
 
 
@@ -203,25 +214,28 @@ class DeviceBytes:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConditions:
-    """Disturbances of one target node during a run, of any arm; None: cannot be read there."""
+    """Disturbances of one target node during a run of any arm.
+
+    A value is None if it cannot be read on the node.
+    """
 
     #: Host name.
     node: str
     #: Time between the two readings, which enclose the run, seconds.
     over_s: float
-    #: Mean number of hardware threads kept busy by processes that are not this block's.
+    #: Mean number of hardware threads kept busy by processes that do not belong to this block.
     foreign_cpus: float | None = None
     #: Share of the node's processor time that the hypervisor took.
     steal_share: float | None = None
-    #: Mean frequency of the application's cores if it is pinned, else of all, Hz.
+    #: Mean frequency of the application's cores, Hz; of all cores if the application is not pinned.
     frequency_hz: float | None = None
-    #: Bytes per second that the node's devices received and sent, and their counters, joined with
-    #: `+`; None also if writers are on the same host.
+    #: Bytes per second that the node's devices received and sent, and the names of their counters,
+    #: joined with `+`. Also None if writers are on the same host.
     received_b_s: float | None = None
     sent_b_s: float | None = None
     counter: str | None = None
-    #: The same bytes for each rail, or for the writers' device if the machine's file lists none;
-    #: empty if one of them has no counter.
+    #: Bytes received and sent by each rail, or by the writers' device if the machine's file lists
+    #: no rails; empty if one of these devices has no counter.
     devices: list[DeviceBytes] = field(default_factory=list)
     #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
     #: empty: none). None if no busy thread was found, as in a run of less than 1.3 s.
@@ -236,34 +250,36 @@ class Sample:
     key: str
     #: The case measured, as named in the campaign (`stream`, `lammps@4`).
     case: Name
-    #: The file of `reframe_tests/` that reads its output, or a check that reads its own.
+    #: Name of the file in `reframe_tests/` that reads the output, or of a check that reads its own
+    #: output.
     workload: Name
     #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
     #: differ from the first ones (`on@rate=25%`).
     arm: Name
-    #: Index of the allocation (some may be missing, none is reused), of the pair in it (negative: a
-    #: warm-up), of the run in the pair, and of the repetition (only the last may be accepted).
+    #: Index of the allocation (indices may be missing, and are not reused), of the pair in the
+    #: allocation (negative: a warm-up), of the run in the pair, and of the repetition of the run
+    #: (only the last repetition may be accepted).
     block: int
     pair: int
     position: int
     attempt: int
     #: A warm-up is ignored by every estimate.
     warmup: bool
-    #: How the run ended. A run counts if it is `accepted` and no warm-up.
+    #: How the run ended. A run counts if it is `accepted` and is not a warm-up.
     outcome: Outcome
-    #: One line of text; None if the sample was accepted.
+    #: Why the run was not accepted, in one line; None if it was accepted.
     reason: str | None
-    #: Start (Unix time by the conductor's clock) and duration of the application, seconds. If it
-    #: never started: start of the run, and 0.
+    #: Start (Unix time by the conductor's clock) and duration of the application, seconds. If the
+    #: application never started, they are the start of the run, and 0.
     start_s: float
     elapsed_s: float
     #: Figure of merit in SI units, above 0 if accepted; None if the run yielded none.
     fom: float | None
-    #: `s`, `B/s`, `1/s`, ...
+    #: Unit of the figure of merit: `s`, `B/s`, `1/s`, ...
     fom_unit: Name
     #: Whether a lower or a higher figure of merit is better.
     fom_better: Better
-    #: Host names of targets and origins; equal on one host.
+    #: Host names of targets and of origins. The lists are equal if one host is both.
     nodes: list[str]
     origin_nodes: list[str]
     #: SHA-256 that names the file in `provenance/` on how the run was made.
@@ -272,34 +288,36 @@ class Sample:
     seed: Annotated[int, FEW_VALUES]
     #: Other figures that the workload reports, in SI units; a key ends with its unit if it has one.
     fom_extra: dict[str, float] = field(default_factory=dict)
-    #: One for each writer, or the control; empty if there was neither, or its timetable did not
-    #: begin.
+    #: A record for each writer, or for the control; empty if there was neither, or if the timetable
+    #: did not begin.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: None if the writers wrote evenly, or their timetable did not begin.
+    #: The short writes; None if the writers wrote continuously, or if the timetable did not begin.
     timetable: TimetableRecord | None = None
     #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
     #: Role of the treatment; `floor` is the repeated baseline.
     role: Role = field(kw_only=True)
-    #: Name of the treatment that it is paired with; None for a baseline.
+    #: Name of the treatment that this treatment is paired with; None for a baseline.
     baseline: Name | None = None
-    #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
+    #: Factor -> level. Of the factors that change writes, treatments without writes have only
+    #: `rate`.
     factors: Annotated[dict[str, Level], FEW_VALUES] = field(default_factory=dict)
     #: Time from the end of the application in the block's previous run to its start in this one,
     #: seconds; None for the first run of a block. If the previous run never started its
     #: application, the time begins when everything had stopped.
     lead_in_s: float | None = None
-    #: Memory that each rank works in, or each thread of STREAM and membench, bytes: what a check
-    #: computes from its sizes (docs/workloads.md). None if the check does not tell it.
+    #: Memory that each rank works in, or each thread of STREAM and membench, bytes. The check
+    #: computes it from its sizes (docs/workloads.md). None if the check does not compute it.
     working_set_b: float | None = None
     #: One record for each target node; empty if the application never started.
     conditions: list[NodeConditions] = field(default_factory=list)
-    #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
+    #: SHA-256 of the lines of this sample's counts in `counters/`; None if nothing was counted.
     counters_sha256: str | None = None
-    #: The outputs of its application, and the series that it was judged by, which the run stores
-    #: (`records.run_folder`): path relative to the folder of the run -> SHA-256 of the content.
+    #: The outputs of the application and the series by which the sample was judged, as the run
+    #: stores them (`records.run_folder`): path relative to the run's folder -> SHA-256 of the
+    #: content.
     logs: dict[str, str] = field(default_factory=dict)
-    #: Schema of the sample.
+    #: Version of the sample's format.
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:
@@ -342,10 +360,10 @@ State = Literal["counted", "multiplexed", "not supported", "not counted"]
 
 @dataclass(frozen=True, kw_only=True)
 class CounterRow:
-    """One count."""
+    """The count of one event in a rank or on a node."""
 
-    #: Number of the rank; if a tool counted a whole node, that of the node's first rank. For the
-    #: tools `node` and `origin`, the node's index in the sample's `nodes` or `origin_nodes`; -1
+    #: Number of the rank; if a tool counted a whole node, the number of the node's first rank. For
+    #: the tools `node` and `origin`, the node's index in the sample's `nodes` or `origin_nodes`; -1
     #: for all nodes together (`NodesRow`).
     rank: int
     #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
@@ -371,7 +389,7 @@ class NodesRow(CounterRow):
     #: node.
     nodes: int | None = None
     median: float | None = None
-    #: Extremes, and the indices of the nodes that had them, as in `rank`.
+    #: Least and largest value, and the indices of the nodes that had them, as in `rank`.
     least: float | None = None
     least_node: int | None = None
     most: float | None = None

@@ -36,9 +36,10 @@ def _adapter() -> pydantic.TypeAdapter[_StoredSample]:
 
 
 def check_samples(lines: bytes, path: Path, first_line_number: int) -> None:
-    """Raise InputError for the first of these whole lines of a file that is not a sample."""
+    """Raise InputError for the first line that is not a sample; `lines` are complete lines."""
     adapter = _adapter()
-    # Pydantic accepts these words as numbers, which JSON does not have. They may also be in texts.
+    # Pydantic accepts these words as numbers, although JSON does not have such numbers. Since they
+    # may also be part of texts, the lines are parsed once more then.
     has_number_words = b"NaN" in lines or b"Infinity" in lines
     for line_number, line in enumerate(lines.split(b"\n")[:-1], first_line_number):
         try:
@@ -54,7 +55,7 @@ def check_samples(lines: bytes, path: Path, first_line_number: int) -> None:
 
 
 def _broken_rule(sample: _StoredSample) -> str | None:
-    """Return which rule a sample breaks, other than the types of its fields; None if none."""
+    """Return which rule a sample breaks, apart from the types of fields; None if it is valid."""
     accepted, wrong = ("kept", "accepted") if sample.schema == 6 else ("accepted", "kept")
     if sample.outcome == wrong:
         return f"outcome: '{wrong}' found; allowed: '{accepted}' in schema {sample.schema}"

@@ -1,7 +1,7 @@
-"""Text on one line: quoted text of others, made safe to print, and lists of names.
+"""Text on one line: makes foreign text safe to print, and lists names.
 
-`analysis.display` lays out all other text. Modules of `records` and of the conductor cannot import
-it, but need these functions too.
+`analysis.display` lays out all other text. These functions are here since modules of `records` and
+of the conductor need them and cannot import `analysis`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The timetable of short writes to many targets, planned before a run.
 
 W writers make writes of length L. Write k starts at k L / W, and ends when write k + W starts. So W
-writers write at any time. Slot k mod W is a stream of writes from one origin.
+writers write at any time. Write k belongs to slot k mod W. All writes of a slot come from one
+origin.
 
-Pure functions; standard library only.
+All functions are pure. This module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from typing import Any, NamedTuple
 from records.errors import InputError
 from records.units import plural
 
-#: Maximum of planned writes. More would fill the memory, and are a sign of a wrong unit.
+#: Maximum number of planned writes. More writes would fill the memory, and are a sign of a wrong
+#: unit.
 MAX_WRITES = 20_000_000
-#: Maximum rest of a target between two short writes, seconds. Meanwhile its next passive side
-#: starts to listen.
+#: Maximum rest of a target between two short writes, seconds. During the rest, the target's program
+#: for the next write starts to listen.
 _MAX_REST_S = 1.0
-#: Number of writes that a rounding error may add. It must not make `ceil` return one more.
+#: Subtracted from a number of writes, so that a rounding error does not make `ceil` return one
+#: more.
 _ROUNDING = 1e-9
 
 
 class PlannedWrite(NamedTuple):
-    """One planned short write; times in seconds after the timetable's start. A list in JSON."""
+    """One planned short write, a list in JSON. Times are seconds after the timetable's start."""
 
     number: int
-    #: Index of the target among the timetable's.
+    #: Index of the target in `StaggeredWrites.targets`.
     target: int
     start_s: float
     end_s: float
@@ -41,13 +44,13 @@ class PlannedWrite(NamedTuple):
 class StaggeredWrites:
     """Planned short writes to many targets. `staggered_writes` plans them reproducibly.
 
-    Only the target of each write is stored; all else follows from the number of the write.
+    Only the target of each write is stored. Origin, start and end follow from its number.
     """
 
     seed: int
     #: Number of writers that write at any time, W.
     writers: int
-    #: Length of a write, and the shortest time between two to the same target, seconds.
+    #: Length of a write, and the shortest time between two writes to the same target, seconds.
     length_s: float
     rest_s: float
     #: Time during which all W writers write.
@@ -82,7 +85,7 @@ class StaggeredWrites:
         return number % self.writers
 
     def origin(self, number: int) -> str:
-        """The origin of a write: slots are distributed round-robin."""
+        """The origin of a write. Slots are assigned to origins round-robin."""
         return self.origins[self.slot(number) % len(self.origins)]
 
     def writes_of(self, origin: str) -> list[PlannedWrite]:
@@ -128,7 +131,7 @@ def staggered_writes(
             f"timetable: {plural(writers, 'writer')} of {length_s:g} s with {rest_s:g} s between"
             f" two writes to a target need {spacing} targets; there are {len(targets)}"
         )
-    # Writes that start until all writers write, and those until the end of the run.
+    # Writes that start before all writers write, and writes from then until the end of the run.
     write_count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0
     if write_count > MAX_WRITES:
         raise InputError(
@@ -151,9 +154,9 @@ def staggered_writes(
 def _drawn_targets(
     target_count: int, write_count: int, spacing: int, rng: random.Random
 ) -> array[int]:
-    """Draw the target of each write: none is repeated within a round or within `spacing` writes.
+    """Draw the target of each write. No target is repeated in a round or within `spacing` writes.
 
-    A round is one write to each target.
+    A round is a series of writes with one write to each target.
     """
     hits = array("I")
     free, free_next_round = list(range(target_count)), list[int]()

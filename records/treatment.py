@@ -1,7 +1,8 @@
 """A treatment: all experimental conditions of a run, as one record.
 
-The mixin makes treatments (`reframe_tests/crossing.py` names them, a check lays them out), the plan
-of a block contains them, and the conductor runs them. Standard library only.
+The mixin of all checks makes treatments: `reframe_tests/crossing.py` names them, and a check adds
+the application's command. The plan of a block contains them, and the conductor runs them. This
+module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from records.sample import Direction, Level
 
 @dataclass(frozen=True, kw_only=True)
 class Writes:
-    """The work of writers, or the control that replaces them."""
+    """What the writers do, or what the control does that replaces them."""
 
-    #: Name of the injector; reading injectors and controls have their own names.
+    #: Name of the injector (the program that writes). Injectors that read, and controls, have names
+    #: of their own.
     injector: str
     #: Size of one write, bytes.
     message_b: int
     direction: Direction = "write"
-    #: Rate of each writer: bytes per second, or a share of its uncontended full rate. Both are None
-    #: at full rate.
+    #: Requested rate of each writer, in bytes per second or as a share of its uncontended full
+    #: rate. Both are None at full rate.
     rate_b_s: float | None = None
     rate_share: float | None = None
     #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
     #: choice to the injector.
     devices: tuple[str, ...] = ()
-    #: NUMA node that the buffers of both ends are bound to; None does not bind them.
+    #: NUMA node that the buffers of both ends are bound to; None: they are not bound.
     buffer_node: int | None = None
     #: Number of concurrent writers under the block's timetable; it may be 0. None: writers write
     #: from before a run until after its end.
@@ -55,11 +57,14 @@ class Writes:
         return self.scheduled is not None
 
     def at_full_rate(self) -> Writes:
-        """The same writes, not throttled."""
+        """The same writes at full rate."""
         return replace(self, rate_b_s=None, rate_share=None)
 
     def requested_rate_b_s(self, full_b_s: float | None) -> float | None:
-        """Requested rate, bytes per second; None: full rate. `full_b_s`: uncontended full rate."""
+        """Requested rate, bytes per second; None: full rate. `full_b_s`: uncontended full rate.
+
+        If `full_b_s` is None, a rate that is requested as a share is unknown and also gives None.
+        """
         if self.rate_share is None or full_b_s is None:
             return self.rate_b_s
         return self.rate_share * full_b_s
@@ -69,13 +74,13 @@ class Writes:
 class Start:
     """How the application is started: its command, and where and with what it runs."""
 
-    #: The whole command line, launcher and wrapping tool included. `{targets}`, `{n_targets}` and
-    #: `{slots}` stand for the target nodes, their number, and `node:ranks,...` as mpirun takes
-    #: them; `{counters}` for the folder that a tool writes this run's files to.
+    #: The whole command line, launcher and wrapping tool included. These are replaced: `{targets}`
+    #: by the target nodes, `{n_targets}` by their number, `{slots}` by `node:ranks,...` for mpirun,
+    #: and `{counters}` by the folder into which a tool writes the files of this run.
     command: list[str]
     #: Variables added to its environment.
     environment: dict[str, str] = field(default_factory=dict)
-    #: CPUs that it is pinned to if origin and target share a host; empty does not pin it.
+    #: CPUs that it is pinned to if origin and target share a host; empty: it is not pinned.
     cpus: list[int] = field(default_factory=list)
     #: Number of ranks; None if it is not started by an MPI launcher.
     ranks: int | None = None
@@ -93,15 +98,15 @@ class Start:
 class Treatment:
     """One arm at one level of each factor."""
 
-    #: Unique in its block: the arm, and the levels that are not the first of their factors
-    #: (`on@rate=25%`).
+    #: Name, which is unique in its block: the arm, and the levels that are not the first of their
+    #: factors (`on@rate=25%`).
     name: str
-    #: Empty until the check has laid out the application.
+    #: How the application is started; empty until the check has decided it.
     start: Start = Start(command=[])
-    #: None if no writers run.
+    #: What writers or a control do; None if neither runs.
     writes: Writes | None = None
     role: Role = "baseline"
-    #: Name of the treatment that it is paired with; None for a baseline.
+    #: Name of the treatment that this treatment is paired with; None for a baseline.
     baseline: str | None = None
     factors: dict[str, Level] = field(default_factory=dict)
     #: Caveats for its samples only.
@@ -111,10 +116,10 @@ class Treatment:
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:
-        """How the application is started for a run whose length has been doubled so many times."""
+        """How the application is started for a run whose length was doubled `doublings` times."""
         return [self.start, *self.longer][doublings]
 
     @property
     def arm(self) -> str:
-        """Its arm: `on` for `on@rate=25%`."""
+        """The arm of the treatment: `on` for `on@rate=25%`."""
         return arm_of(self.name).name

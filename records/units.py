@@ -66,7 +66,7 @@ def count(text: str, field: str) -> int:
 
 
 def fraction(value: Any) -> Any:
-    """`2%` as 0.02; any other value is returned as it is, and checked by the caller."""
+    """`2%` as 0.02. Any other value is returned unchanged; the caller must check it."""
     if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?%", value, re.ASCII):
         return float(value[:-1]) / 100
     return value
@@ -128,7 +128,7 @@ def _whole(value: float, text: str, field: str, items: str) -> int:
     return round(value)
 
 
-# Figures that all folders show. `analysis.display.figures` has all others.
+# Texts of figures, for all folders. `analysis.display.figures` has more of them.
 
 
 def percentage(share: float, number_format: str = ".0f") -> str:
@@ -148,7 +148,7 @@ class _ShareFormatter(Formatter):
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str:
-    """A template with its values; `{share:.0%}` in it gives a percentage."""
+    """A template with its values filled in. `{share:.0%}` in it gives a percentage."""
     return _ShareFormatter().vformat(template, (), values)
 
 
@@ -157,7 +157,7 @@ def distinguishable(
 ) -> tuple[str, str]:
     """Both numbers as text, with up to three more digits if they would look equal otherwise.
 
-    `figure_text`: `percentage` for shares.
+    `figure_text` is the function that makes the texts; for shares it is `percentage`.
     """
     for decimals in range(digits, digits + 4):
         value_text = figure_text(value, f".{decimals}f")

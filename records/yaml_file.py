@@ -1,4 +1,4 @@
-"""YAML with line numbers, and without YAML's surprises.
+"""Reads YAML files strictly, with the line of each value.
 
 The reader is stricter than PyYAML:
 
@@ -43,7 +43,7 @@ _PLAIN_SCALARS = {
 }
 #: Maximum size of a file, bytes.
 _MAX_B = 16 * 2**20
-#: Maximum depth of mappings and lists within each other.
+#: Maximum depth of nested mappings and lists.
 _MAX_DEPTH = 100
 
 
@@ -68,13 +68,13 @@ class YamlDocument:
     options: dict[Keys, str] = field(default_factory=dict)
 
     def line(self, keys: Keys) -> int:
-        """Line of a value; if that is unknown, of the nearest value that contains it."""
+        """Line of a value; if it is unknown, the line of the nearest value that contains it."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return self.lines.get(keys, 1)
 
     def option(self, keys: Keys) -> str:
-        """The option that a value comes from, or the nearest value that contains it; else empty."""
+        """The option that a value, or the nearest value that contains it, comes from; or empty."""
         while keys and keys not in self.options:
             keys = keys[:-1]
         return self.options.get(keys, "")
@@ -109,9 +109,10 @@ def parse(text: str, path: Path) -> YamlDocument:
 
 
 def _refuse_deep(text: str, document: YamlDocument) -> None:
-    """Raise InputError for a text that is nested too deeply: libyaml would crash composing nodes.
+    """Raise InputError for a text that is nested too deeply.
 
-    Its events can be read first, since libyaml yields them one after the other.
+    For such a text, libyaml would crash when it composes nodes. Its events can be read safely,
+    since libyaml yields them one after the other.
     """
     depth = 0
     for event in yaml.parse(text, _Loader):
@@ -215,7 +216,7 @@ def first_fault_line(
 
 
 def field_at(model: type[BaseModel], keys: Keys) -> FieldInfo:
-    """The field at these keys; for an item of a list, the field that is the list."""
+    """The field to which the keys lead; for an item of a list, the field with the list."""
     field = FieldInfo()
     for key in keys:
         if isinstance(key, str) and key in model.model_fields:
@@ -225,7 +226,7 @@ def field_at(model: type[BaseModel], keys: Keys) -> FieldInfo:
 
 
 def containing_model(model: type[BaseModel], keys: Keys) -> type[BaseModel]:
-    """The model of the mapping that contains the last of these keys."""
+    """The model of the mapping that contains the last of the keys."""
     return _model_in(field_at(model, keys[:-1]).annotation) or model
 
 
@@ -240,13 +241,16 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 class Record(BaseModel):
-    """A mapping without unknown keys. Its values are not converted, and cannot be changed."""
+    """A mapping in which unknown keys are refused. Values are not converted, and are read-only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def quantity(read: Callable[[str, str], float], text: object) -> float:
-    """Return a field as read by a function of `records.units`. Raises ValueError."""
+    """Return the value that `read`, a function of `records.units`, reads from a field.
+
+    Raises ValueError for an invalid text.
+    """
     try:
         return read(str(text), "value")
     except InputError as error:

@@ -1,8 +1,9 @@
 """Load of this host, read from /proc and /sys below a root path.
 
-The load is the processor time of kernel threads and of processes that are not the block's, the time
-that the hypervisor took, and the processors' frequency. The CPUs that the application leaves free
-are found here as well.
+The load is the processor time of kernel threads and of foreign processes, the time that the
+hypervisor took, and the processors' frequency. The CPUs that the application leaves free are found
+here as well. A *block* is the series of runs that a conductor makes. Processes that do not belong
+to the block are *foreign*.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class KernelThreads:
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
         self._total_ticks = 0
-        #: CPU -> ticks that threads used between readings, if they ran there last.
+        #: CPU -> ticks that threads used between two readings and that count for this CPU, since
+        #: the threads had last run on it.
         self._ticks_by_cpu = Counter[int]()
-        #: PID and start of a thread -> all ticks that it had used at the last reading.
+        #: PID and start time of a thread -> all ticks that it had used at the last reading.
         self._used_ticks = {thread: stat.used_ticks for thread, stat in _threads(self._proc)}
 
     @property
@@ -60,12 +62,18 @@ class KernelThreads:
         return self._total_ticks / TICKS_PER_S
 
     def by_cpu_s(self) -> dict[int, float]:
-        """Return the time that `read_s` last read, by CPU: a thread counts where it ran last."""
+        """Return the time that `read_s` last read, by CPU.
+
+        What a thread used between two readings counts for the CPU on which it ran last.
+        """
         return {cpu: ticks / TICKS_PER_S for cpu, ticks in self._ticks_by_cpu.items()}
 
 
 def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessStat]]:
-    """Yield PID and start of each kernel thread, and its state."""
+    """Yield PID and start time of each kernel thread, and its state.
+
+    Threads whose time counts as soft interrupts are left out.
+    """
     for pid, stat in kernel_text.stats(proc):
         if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_SOFTIRQ_THREAD_START):
             yield (pid, stat.start_ticks), stat
@@ -78,9 +86,10 @@ def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessS
 #: name.
 BLOCK_VARIABLE = "NIMC_BLOCK"
 
-#: Slurm's daemons, which wait for processes of the block: their children's time is the block's.
+#: Slurm's daemons. Since they wait for ended processes of the block, the time of their children is
+#: not counted as foreign.
 _REAPER_NAMES = frozenset({"slurmd", "slurmstepd"})
-#: Number of columns of the first line of /proc/stat that add up to all time.
+#: Number of columns of the first line of /proc/stat whose sum is the total time.
 _TIME_COLUMNS = 8
 #: Index of the column of stolen time in that line.
 _STEAL_COLUMN = 7
@@ -92,17 +101,18 @@ _MAX_MHZ = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class HostLoad:
-    """One reading of a host."""
+    """The load of a host at one reading."""
 
     #: Time of the reading by this host's monotonic clock, seconds.
     at_s: float
-    #: PID -> process that is not the block's; None if processes of other users are hidden.
+    #: PID -> foreign process; None if processes of other users are hidden.
     foreign: dict[int, ProcessStat] | None
-    #: PID -> process that had ended before any reading showed it, and that nobody has waited for.
+    #: PID -> process that had already ended when a reading first showed it, and whose parent has
+    #: not waited for it yet.
     ended: dict[int, ProcessStat]
-    #: PID -> start, in ticks, of a process of the block.
+    #: PID -> start time, in ticks, of a process of the block.
     block_processes: dict[int, int]
-    #: PIDs of processes that wait for a process of the block.
+    #: PIDs of processes that wait for processes of the block when these end.
     reapers: frozenset[int]
     #: Time that the hypervisor took, and all processor time, since boot.
     stolen_ticks: int
@@ -134,7 +144,7 @@ def read(
         for pid, process in processes.items()
         if pid in exempt_pids or earlier_block_processes.get(pid) == process.start_ticks
     }
-    # While a process runs the same program, its environment stays the same: it is read once.
+    # While a process runs the same program, its environment stays the same, so it is read once.
     unchanged = {
         (pid, process.start_ticks, process.name) for pid, process in earlier_foreign.items()
     }
@@ -173,7 +183,7 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     started and ended between the readings counts for the process that waited for it. If a process
     had ended when a reading first showed it, its time is not counted. The kernel adds the time of
     an ended process to the children's time of the process that adopts it, so the sum may be too
-    large: it is limited to the time of the host's hardware threads.
+    large. Therefore the sum is limited to the time of the host's hardware threads.
     """
     if before.foreign is None or after.foreign is None:
         return None
@@ -266,9 +276,10 @@ def _measured_mhz(path: Path) -> Iterator[tuple[int, float]]:
                 yield cpu, mhz
 
 
-# The CPUs that an application leaves free: those on which none of its busy threads may run.
+# The CPUs that an application leaves free, since none of its busy threads may run on them.
 #
-# The launcher decides how an application is bound on other hosts, so the binding is read.
+# The launcher decides how an application is bound on other hosts, so the binding is read from
+# /proc.
 
 
 #: Least share of the time that a busy thread runs. A thread that runs less belongs to a launcher or

@@ -2,7 +2,7 @@
 
 A site file names a device as the kernel does (`mlx5_0`), or by its PCI address (`0000:0c:00.0`).
 The PCI address is the same on nodes whose kernels give the device different names. `:PORT` after
-the name chooses another port than the first. Other names are network interfaces.
+the name chooses another port than the first. All other names are names of network interfaces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from records.machine import fabrics
 from records.machine.fabrics import Fabric
 
 SYS = Path("/sys")
-#: Folders of devices: those with verbs, and Slingshot's.
+#: Folders in /sys/class of the devices with verbs, and of Slingshot's devices.
 _CLASSES = ("infiniband", "cxi")
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
@@ -29,15 +29,16 @@ _TEXT_AND_NUMBER = re.compile(r"(\D*)([0-9]*)")
 #: Usual names of the devices that stand for the planes of an XDR device, at the same PCI address.
 #: Only management packets pass them (type SMI of `rdma dev`).
 _PLANES = re.compile(r"smi.*")
-#: The GUID of a device that has none.
+#: The GUID that the kernel shows for a device without a GUID.
 _NO_GUID = "0000:0000:0000:0000"
-#: `BS_200G` of Slingshot, in Gbit/s.
+#: Rate of a link of Slingshot, such as `BS_200G`, in Gbit/s.
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
-#: `32.0 GT/s PCIe`; older kernels print `8 GT/s`.
+#: Speed of a lane of PCIe, such as `32.0 GT/s PCIe`; older kernels print `8 GT/s`.
 _PCIE_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
-#: From this speed of a lane, GT/s, 130 bits carry 128; below it, 10 bits carry 8.
+#: Lanes of at least this speed, GT/s, send 130 bits for 128 bits of data. Slower lanes send 10 bits
+#: for 8 bits.
 _LONG_CODE_GT_S = 8.0
-#: Most lanes of a PCIe link; a larger number stands for an unknown one.
+#: Largest number of lanes of a PCIe link. A larger number in sysfs means that it is unknown.
 _MOST_LANES = 32
 #: Beginnings of the GIDs of IPv4 addresses, and of link-local IPv6 addresses.
 _IPV4, _LINK_LOCAL = "0000:0000:0000:0000:0000:ffff:", "fe80:"
@@ -53,7 +54,8 @@ class Port:
     state: str
     #: `InfiniBand`, `Ethernet`, or the fabric of a port that has no link layer.
     link_layer: str
-    #: Link rate, bytes per second; of a bonded device, the rate of all its ports. None if unknown.
+    #: Link rate, bytes per second; for a bonded device, the rate of all its ports together. None if
+    #: unknown.
     rate_b_s: float | None
 
     @property
@@ -72,7 +74,8 @@ class Device:
     transport: str
     #: Its firmware; None if unknown.
     firmware: str | None
-    #: NUMA node that it is attached to; None if the host has only one, or it is not hardware.
+    #: NUMA node that it is attached to; None if the host has only one, or if the device is not
+    #: hardware.
     numa_node: int | None
     #: Its ports.
     ports: list[Port]
@@ -80,14 +83,15 @@ class Device:
     pci: str | None = None
 
     def port(self, number: int) -> Port | None:
-        """The port of that number; None if there is none, or ports are not known."""
+        """The port with a number; None if the device has no such port, or its ports are unknown."""
         return next((port for port in self.ports if port.number == number), None)
 
 
 class DevicePort(NamedTuple):
     """A device that a site file names, and the number of one of its ports."""
 
-    #: Its name in this host's kernel; if this host does not have it, its name in the site file.
+    #: The device's name in this host's kernel; if this host lacks the device, its name in the site
+    #: file.
     name: str
     port: int
 
@@ -110,7 +114,7 @@ def has_address(name: str) -> bool:
 def resolve(name: str, root: Path = SYS) -> DevicePort:
     """Return the device of this host that a site file names, and the port.
 
-    The name of a network interface is returned as it is.
+    The name of a network interface is returned unchanged, with port 1.
     """
     device, port = parse_name(name)
     if _PCI_ADDRESS.fullmatch(device):
@@ -129,7 +133,7 @@ def _pci_address(path: Path) -> str | None:
 
 
 def detect(root: Path = SYS) -> list[Device]:
-    """Return the devices with verbs, sorted by name; then those of Slingshot.
+    """Return the devices with verbs, sorted by name; then the devices of Slingshot, sorted too.
 
     Numbers in names are sorted by their value: mlx5_10 comes after mlx5_9.
     """
@@ -144,12 +148,14 @@ def _folders(root: Path) -> list[Path]:
 
 
 def shared_ports(root: Path = SYS) -> dict[str, str]:
-    """Return device -> the first device with the same physical port, if that is another one.
+    """Return device -> the first device at the same physical port.
 
-    A card with Socket Direct has two PCI addresses, and a device at each, for the same port. The
-    devices of a card of mlx5 have one `sys_image_guid`. The devices of its ports differ in
-    `phys_port_name` of their interface. Without such names, functions of the same number on two
-    buses have one port. On one bus they may be virtual, or those of a virtual machine.
+    A device that is itself the first one at its port is left out. A card with Socket Direct has two
+    PCI addresses, and a device at each, for the same port. All devices of an mlx5 card have the
+    same `sys_image_guid`. Devices of different ports have interfaces with different
+    `phys_port_name`. If there are no such names, devices with the same function number on two buses
+    share a port. If they are on one bus, they are not taken to share a port, since they may be
+    virtual functions or devices of a virtual machine.
     """
     sharers: dict[str, str] = {}
     first_paths: dict[tuple[str, str], Path] = {}
@@ -189,13 +195,13 @@ def is_rdma(name: str | None, root: Path = SYS) -> bool:
 
 
 def folder_of(device: str, root: Path = SYS) -> Path | None:
-    """Return the folder of the RDMA device that the kernel calls so; None if this host has none."""
+    """Return the folder of the RDMA device with a kernel name; None if this host lacks it."""
     folders = (root / "class" / folder / device for folder in _CLASSES)
     return next((folder for folder in folders if folder.exists()), None)
 
 
 def fabric(name: str, root: Path = SYS) -> Fabric | None:
-    """Return the fabric of a device or an interface: by its name if this host lacks it."""
+    """Return the fabric of a device or an interface; if this host lacks it, its name decides."""
     device = resolve(name, root).name
     if folder := folder_of(device, root):
         return fabric_of(folder)
@@ -242,7 +248,7 @@ def transport(name: str | None, root: Path = SYS) -> str:
 
 
 def find(name: str, devices: Sequence[Device]) -> Device | None:
-    """Return the one of a host's devices that a site file names, with or without a port."""
+    """Return the device that a site file names, with or without a port; None if it is missing."""
     wanted = parse_name(name).name
     return next((device for device in devices if wanted in (device.name, device.pci)), None)
 
@@ -348,7 +354,10 @@ def _device(path: Path) -> Device:
 
 
 def _ports(path: Path, fixed_rate: str) -> list[Port]:
-    """Return the ports of a device with verbs; `fixed_rate` is a text that tells no rate."""
+    """Return the ports of a device with verbs.
+
+    If the file with a port's rate contains `fixed_rate`, the rate is unknown.
+    """
     ports = []
     for port in sorted((path / "ports").glob("[0-9]*")):
         state = _port_state(port)
@@ -362,14 +371,15 @@ def _ports(path: Path, fixed_rate: str) -> list[Port]:
 
 
 def _port_state(port: Path) -> str:
-    """Return the state of the port with this folder, without its number: `4: ACTIVE`."""
+    """Return the state of the port with this folder: `ACTIVE` if the file has `4: ACTIVE`."""
     return _read(port / "state").rpartition(":")[2].strip() or "unknown"
 
 
 def _bond_rate_b_s(port: Path) -> float | None:
     """Rate of the bond that a port belongs to, bytes per second; None if there is none.
 
-    A bond's rate is that of all its ports that can send. The device reports the rate of one port.
+    A bond's rate is the rate of all its ports together that can send. The device reports the rate
+    of one port.
     """
     infiniband = port.parents[2]  # the port is `infiniband/DEVICE/ports/NUMBER`
     net = infiniband.with_name("net")
@@ -383,9 +393,9 @@ def _bond_rate_b_s(port: Path) -> float | None:
 
 
 def pcie_b_s(device: str, root: Path = SYS) -> float | None:
-    """Return what the slowest PCIe link to a device carries in one direction, bytes per second.
+    """Return the rate of the slowest PCIe link to a device in one direction, bytes per second.
 
-    Headers of packets are included. None if no link tells its speed, as in most virtual machines.
+    Headers of packets are included. None if no link shows its speed, as in most virtual machines.
     """
     folder = folder_of(device, root)
     if folder is None:

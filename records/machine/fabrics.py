@@ -1,7 +1,8 @@
-"""The fabrics, one row each: how they are recognised, who can write there, what counts the bytes.
+"""The table of fabrics: how each is recognised, what can write over it, and what counts its bytes.
 
-Only this module has what is special to a fabric. `devices` reads sysfs by this table. `python -m
-nimc.cluster.fabric_page` makes docs/fabrics.md from it. Standard library only.
+All that is special to one fabric is in this module. `devices` uses the table to read sysfs. `python
+-m nimc.cluster.fabric_page` makes docs/fabrics.md from it. This module uses only the standard
+library.
 
 Sources. Counters: shs-cxi-driver's cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux:
 infiniband/hw/efa/efa_verbs.c, hw/hfi1/mad.c (with opa-ff's stl_pm.h), hw/bnxt_re/hw_counters.c,
@@ -22,11 +23,11 @@ from typing import Literal
 
 from records.notes import Note
 
-#: Injectors that a machine's file may name: those that write.
+#: Injectors (programs that write) that a machine's file may name.
 InjectorName = Literal["perftest", "ucx", "mpi_put"]
 #: Options of perftest that name a file, or write one, abbreviated or not.
 PERFTEST_FILE_OPTION = re.compile(r"--(out_|mm|pa|k|cr|data_e)[\w-]*(=.*)?", re.DOTALL)
-#: What rdma_rename of rdma-core puts after the prefix of a fabric: the number of an onboard device,
+#: The text that rdma_rename of rdma-core puts after a fabric's prefix: number of an onboard device,
 #: an address (`P2p1s0f1`: PCI domain, bus, slot and function; `s5`: a slot that has a number), or
 #: the GUID of a node.
 _LOCATION = r"(?:o[0-9]+|(?:P[0-9]+)?(?:p[0-9]+)?s[0-9]+.*|x[0-9a-f]{16})"
@@ -51,7 +52,7 @@ class Counter:
     unit_b: int = 1
     #: The devices' kernel drivers; empty: any driver that has the files.
     drivers: tuple[str, ...] = ()
-    #: The largest value, at which the counter stops; None: it starts again from 0.
+    #: The largest value, at which the counter stops; None: the counter starts again from 0.
     stops_at: int | None = None
     #: Time between two updates by the device, seconds; 0: a reading is up to date.
     period_s: float = 0.0
@@ -69,13 +70,13 @@ class OneSidedCounter:
 class Fabric:
     """One fabric. A device belongs to the first fabric in the table that it fits."""
 
-    #: The writer's transport in samples.
+    #: Name of the fabric. In samples, it is the transport of a writer.
     name: str
-    #: Injectors that can write there; the first is the one that `nimc init` takes.
+    #: Injectors that can write over it. `nimc init` chooses the first one.
     injectors: tuple[InjectorName, ...]
     #: Whether writes are one-sided, in words.
     one_sided: str
-    #: The hardware that it was tried on.
+    #: The hardware on which this row was tried.
     tried_on: str
     #: Folder of its devices in /sys/class. If the folder is not enough to recognise them: their
     #: drivers, node type, link layer, and whether they have a file `parent`.
@@ -85,31 +86,33 @@ class Fabric:
     link_layer: str = ""
     is_software: bool = False
     #: Regular expression of its devices' names. It is used if this host lacks the device or its
-    #: driver; empty: names do not tell.
+    #: driver; empty: names do not show the fabric.
     name_pattern: str = ""
     counters: tuple[Counter, ...] = ()
-    #: The rate of a port that drivers report for every device, whatever its rate; empty: none.
+    #: The rate that the driver reports for every port, whatever its rate; empty if it reports the
+    #: true rate.
     fixed_rate: str = ""
-    #: The counter that shows whether writes were one-sided; None if all are, or none is.
+    #: The counter that shows whether writes were one-sided; None if all writes are, or no write is.
     one_sided_counter: OneSidedCounter | None = None
-    #: The caveat of writers' figures there.
+    #: The caveat of writers' figures on this fabric.
     note: Note | None = None
-    #: The caveat instead, if nothing shows that the writes were one-sided.
+    #: The caveat of writers' figures if nothing shows that their writes were one-sided.
     emulated_note: Note | None = None
-    #: Variable -> its value, for MPI over one device. Each MPI library reads its own variables.
+    #: Environment variable -> its value, for MPI over one device. Each MPI library reads its own
+    #: variables.
     mpi_variables: Mapping[str, str] = field(default_factory=dict)
-    #: Regular expression of a device's name, whose group is the `{unit}` of these values.
+    #: Regular expression of a device's name. Its group is the `{unit}` of these values.
     unit_pattern: str = ""
     #: The variable that takes several devices, comma-separated; empty if there is none.
     mpi_list_variable: str = ""
-    #: Options that perftest needs there.
+    #: Options that perftest needs on this fabric.
     perftest_options: tuple[str, ...] = ()
     #: True if writers choose a GID of RoCE v2.
     has_gids: bool = False
     #: Injectors that need a GID of IPv6.
     ipv6_injectors: tuple[InjectorName, ...] = ()
-    #: What Slurm's `--network` says for the steps of agents and writers, which share nodes with the
-    #: application; empty: nothing.
+    #: Value of Slurm's option `--network` for the steps of agents and writers, which share nodes
+    #: with the application; empty: the option is not given.
     step_network: str = ""
 
     def fits(
@@ -162,9 +165,10 @@ _VERBS_COUNTER = Counter(
     received=(f"{_PORT}/counters/port_rcv_data",),
     sent=(f"{_PORT}/counters/port_xmit_data",),
     unit_b=4,
-    stops_at=2**32 - 1,  # only devices without the extended counters, which have 64 bits
+    # Only counters of 32 bits stop. Devices with the extended counters have 64 bits.
+    stops_at=2**32 - 1,
 )
-#: update_period_ms of bnxt_re/main.c. Some devices keep the first counter up to date.
+#: `update_period_ms` in bnxt_re/main.c. Some devices always keep the first counter up to date.
 _BROADCOM_PERIOD_S = 1.0
 _BROADCOM_COUNTERS = (
     replace(_VERBS_COUNTER, drivers=_BROADCOM, period_s=_BROADCOM_PERIOD_S),
@@ -390,12 +394,12 @@ _FABRICS = (
         tried_on="hosts and virtual machines",
     ),
 )
-#: Name -> fabric. A device is of the first one that it fits.
+#: Name -> fabric. A device belongs to the first fabric that it fits.
 FABRICS = {fabric.name: fabric for fabric in _FABRICS}
 
 
 def by_name(device: str) -> Fabric | None:
-    """Return the fabric that a device's name shows; None if it shows none."""
+    """Return the fabric that a device's name shows; None if the name fits no fabric."""
     name = device.partition(":")[0]
     for fabric in FABRICS.values():
         if fabric.name_pattern and re.fullmatch(fabric.name_pattern, name):

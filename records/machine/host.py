@@ -1,4 +1,4 @@
-"""Facts about this host, detected; unknown ones are None or empty."""
+"""Detects facts about this host. Unknown facts are None or empty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from records.kernel_text import cpu_list, cpu_list_text, number
 from records.kernel_text import read as _read
 from records.machine import devices
 
-# Limits of this process by control groups, version 1 or 2. Reads below a root path.
+# Limits that control groups, version 1 or 2, set for this process. Files are read below a root
+# path.
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
@@ -30,8 +31,8 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 def memory_limit_b(root: Path = Path("/")) -> int | None:
     """Return the limit of memory, bytes; None if there is none.
 
-    Without a limit, version 1 shows its largest page-aligned number. Callers take the minimum of
-    this and the host's memory.
+    Without a limit, version 1 shows its largest page-aligned number. So callers use the minimum of
+    the returned limit and the host's memory.
     """
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [_read(folder / name) for folder in _group_folders(root, "memory") for name in names]
@@ -79,7 +80,7 @@ def _quota(folder: Path) -> float | None:
 
 
 def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
-    """Return how many interrupts are bound where: device -> CPUs -> number of its interrupts.
+    """Return device -> CPUs -> number of the device's interrupts that are bound to these CPUs.
 
     Devices are RDMA devices and network interfaces; CPUs are listed as the kernel does. A device
     whose interrupts are unknown, such as a virtual one, is left out.
@@ -124,7 +125,10 @@ def bios(root: Path) -> str | None:
 
 
 def transparent_huge_pages(root: Path) -> str | None:
-    """Return `always`, `madvise` or `never`: the kernel shows the current one in brackets."""
+    """Return the current setting, `always`, `madvise` or `never`; None if unknown.
+
+    The kernel shows all settings, with the current one in brackets.
+    """
     text = _read(root / "sys/kernel/mm/transparent_hugepage/enabled")
     current = re.search(r"\[(\w+)\]", text)
     return current[1] if current else None
@@ -137,7 +141,7 @@ _BALANCING = {"0": "off", "1": "on", "2": "memory tiering", "3": "on, memory tie
 def numa_balancing(root: Path) -> str | None:
     """Return how the kernel moves pages to the NUMA node that uses them: `off`, `on`, ...
 
-    `memory tiering` moves them between fast and slow memory. None if unknown.
+    With `memory tiering`, the kernel moves pages between fast and slow memory. None if unknown.
 
     Pages that are locked for RDMA are never moved.
     """
@@ -162,8 +166,8 @@ def iommu(root: Path) -> str | None:
     return f"{state} ({' '.join(options)})" if options else state
 
 
-# Settings that operators tune against memory contention. nimc reads them and sets none. Only root
-# can read registers; what cannot be read is None.
+# Settings that operators tune against memory contention. nimc only reads them. A setting that
+# cannot be read is None; only root can read registers.
 
 
 #: Register with the ways of the last-level cache that devices write to, and the start of the
@@ -181,14 +185,14 @@ _SCHEMATA_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096
 def ddio(root: Path) -> str | None:
     """Return the mask of the cache ways that devices write to, hexadecimal.
 
-    If CPUs have different masks, all are named.
+    If CPUs have different masks, all masks are returned, separated by commas.
     """
     masks = _register_values(root, _DDIO_REGISTER, _DDIO_PROCESSORS)
     return ", ".join(f"{mask:x}" for mask in masks) or None
 
 
 def prefetchers(root: Path) -> str | None:
-    """Return `all on`, or the prefetchers that are off; several texts if CPUs differ."""
+    """Return `all on`, or the prefetchers that are off; if CPUs differ, several such texts."""
     states = []
     for value in _register_values(root, _PREFETCHER_REGISTER, _PREFETCHER_PROCESSORS):
         off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
@@ -275,19 +279,19 @@ class Host:
     sockets: int
     cores: int
     threads: int
-    #: CPUs that the reading process may use (on a shared host only the origin's), and the first of
-    #: these on each core.
+    #: CPUs that the reading process may use, and the first of these on each core. On a host that is
+    #: both origin and target, they are the origin's CPUs.
     usable_cpus: list[int]
     usable_cores: list[int]
-    #: Limit of the CPU time of that process, in CPUs; None if not limited.
+    #: Limit of the CPU time of the reading process, in CPUs; None if not limited.
     cpu_quota: float | None
-    #: NUMA nodes; a host that reports none has one.
+    #: NUMA nodes. If the host reports none, there is one node, with all CPUs and all memory.
     numa_nodes: list[NumaNode]
     #: Last-level caches whose size is known, each once.
     last_level_caches: list[Cache]
     #: Sum of the sizes of all last-level caches, bytes; None if a size is unknown.
     llc_total_b: int | None
-    #: The smallest level-2 cache, bytes; None if the kernel says no size.
+    #: The smallest level-2 cache, bytes; None if the kernel shows no size.
     l2_b: int | None
     #: Caches in front of the memory of NUMA nodes (HBM of Xeon Max in cache mode), bytes; 0 if
     #: there are none.
@@ -312,13 +316,13 @@ class Host:
     ddio: str | None
     #: `all on`, or the hardware prefetchers that are off; None if not readable (root only).
     prefetchers: str | None
-    #: Schemata of the default group; None if not mounted.
+    #: Schemata of the default group of resctrl; None if resctrl is not mounted.
     resctrl: str | None
     #: RDMA devices.
     rdma: list[devices.Device]
     #: Network interfaces that are up, without the loopback.
     interfaces: list[Interface]
-    #: Device -> CPUs -> number of its interrupts that are bound to them.
+    #: Device -> CPUs -> number of the device's interrupts that are bound to these CPUs.
     interrupts: dict[str, dict[str, int]]
 
     def as_dict(self) -> dict[str, Any]:
@@ -327,7 +331,10 @@ class Host:
 
 
 def detect(root: Path = Path("/")) -> Host:
-    """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
+    """Read the facts from /proc and /sys below `root`.
+
+    The host's name, the kernel and the affinity are always those of this host.
+    """
     system = root / "sys/devices/system"
     present = sorted(
         int(path.name.removeprefix("cpu")) for path in (system / "cpu").glob("cpu[0-9]*")
@@ -383,14 +390,14 @@ def detect(root: Path = Path("/")) -> Host:
 
 
 def _cpu_numbers(listed: str) -> list[int]:
-    """Return the CPUs in a list of the kernel's; none if it is invalid."""
+    """Return the CPUs in a list as the kernel writes it; empty if the list is invalid."""
     with suppress(ValueError):
         return cpu_list(listed)
     return []
 
 
 def _online(folder: Path, cpus: list[int]) -> list[int]:
-    """Return the CPUs that are online by their own files, which kernels without a list have."""
+    """Return the CPUs that their own files do not show as offline, for kernels without a list."""
     return [cpu for cpu in cpus if _read(folder / f"cpu{cpu}/online") != "0"]
 
 
@@ -471,7 +478,10 @@ def _gpu_nodes(root: Path) -> set[int]:
 
 
 def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
-    """Return the numbers of nodes with CPUs and memory; with CPUs if no memory is reported."""
+    """Return the numbers of the nodes with CPUs and memory.
+
+    If no node with CPUs reports memory, the numbers of all nodes with CPUs are returned.
+    """
     with_cpus = [node for node in nodes if node.cpus]
     with_memory = [node.number for node in with_cpus if node.memory_b]
     return with_memory or [node.number for node in with_cpus]
@@ -485,8 +495,8 @@ def memory_only_nodes(nodes: list[NumaNode]) -> list[int]:
 def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int | None]:
     """Return the last-level caches, each once; the sum of their sizes; the size of the smallest L2.
 
-    A cache is known by the CPUs that share it. Sizes are in bytes, or None: many kernels on ARM and
-    in virtual machines know levels, but no sizes.
+    A cache is identified by the CPUs that share it. Sizes are in bytes, or None if unknown. Many
+    kernels on ARM and in virtual machines know levels, but no sizes.
     """
     sizes_kib: dict[tuple[int, str], int | None] = {}
     for cpu in cpus:
@@ -543,9 +553,9 @@ def _is_up(interface: Path) -> bool:
 
 
 def _memory_b(path: Path) -> int:
-    """Return the bytes of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; 0 without one.
+    """Return the bytes in a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`, of a file.
 
-    There, kB means 1024 bytes.
+    In these lines, kB means 1024 bytes. Returns 0 if there is no such line.
     """
     match = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
     return int(match[1]) * _KIB if match else 0

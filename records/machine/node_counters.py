@@ -1,8 +1,8 @@
-"""Counters of a node and of its network devices, mostly from files of the kernel.
+"""Reads counters of a node and of its network devices, mostly from files of the kernel.
 
-They are read before and after a run. The difference shows what the whole node did in the run,
-whichever program caused it. Counters that a node lacks are listed once, with what they need.
-Standard library only.
+The counters are read before and after a run. The difference shows what the whole node did in the
+run, whichever program caused it. Counters that a node lacks are listed once, with what the node
+would need for them. This module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from records.sample import IRQ_TIME, KERNEL_THREADS_TIME, SOFTIRQ_TIME
 #: `total` is counted from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]
 
-#: How long a driver may take to answer `ethtool`.
+#: Time within which a driver must answer `ethtool`, seconds.
 _TIMEOUT_S = 2
 #: Folders that may contain `ethtool`, and that many users do not have on PATH.
 _SYSTEM_PATH = "/usr/sbin:/sbin"
@@ -35,7 +35,7 @@ class NodeCounter:
     """One counter at one time."""
 
     value: float
-    #: SI: `count`, `s`, `B`, `J`, and `1` for shares.
+    #: Unit, SI: `count`, `s`, `B`, `J`, and `1` for shares.
     unit: str
     kind: Kind = "total"
 
@@ -132,7 +132,7 @@ def _vmstat(root: Path) -> Counts:
 
 
 def _resctrl(root: Path) -> Counts:
-    """Yield the traffic of the node's tasks between L3 and memory, without that of devices."""
+    """Yield the bytes that the node's tasks, but not its devices, moved between L3 and memory."""
     for path in sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes")):
         cache = path.parent.name.removeprefix("mon_")
         yield f"resctrl:{cache}/{path.name}", _count_in(path), "B"
@@ -156,7 +156,8 @@ _RDMA_NAMES = (
 
 
 #: Counters with 16 or 32 bits that stop at their largest value until they are cleared, as the
-#: InfiniBand specification says (Linux: `infiniband/core/sysfs.c`). What they missed is unknown.
+#: InfiniBand specification says (Linux: `infiniband/core/sysfs.c`). How much they have missed since
+#: then is unknown.
 _STOPS_AT = {
     "port_xmit_wait": (1 << 32) - 1,
     "port_xmit_discards": (1 << 16) - 1,
@@ -171,7 +172,7 @@ def _rdma(root: Path) -> Counts:
 
 
 def _rdma_counts(root: Path) -> Iterator[tuple[str, float | None]]:
-    """Yield name and value of each counter of each RDMA port, also of those that have stopped."""
+    """Yield name and value of each counter of each RDMA port, including counters that stopped."""
     for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
         for folder in ("counters", "hw_counters"):
             for name in _RDMA_NAMES:
@@ -187,7 +188,7 @@ _NET_NAMES = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", 
 
 
 def _net(root: Path) -> Counts:
-    """Yield the numbers of packets that network interfaces lost; virtual ones are left out."""
+    """Yield the numbers of packets that network interfaces lost, without virtual interfaces."""
     for interface in _interfaces(root):
         for name in _NET_NAMES:
             file = root / "sys/class/net" / interface / "statistics" / name
@@ -223,12 +224,12 @@ _SOURCES: dict[str, tuple[Callable[[Path], Counts], str]] = {
 }
 
 
-#: Patterns of the names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel
-#: documents them (mlx5/counters.rst). The first is the percentage of the last second in which the
-#: device could not write for lack of PCIe credits. The second is the number of seconds in which
-#: that was above 30 %. `pci_bw_..._high` counts how often the device's PCIe traffic rose above a
-#: threshold (90 %), and `..._low` how often it fell below another. PCIe is congested while `high`
-#: is above `low`.
+#: Counters that are taken from the output of `ethtool -S`: pattern of the name, unit, factor and
+#: kind, as the kernel documents them (mlx5/counters.rst). The first is the percentage of the last
+#: second in which the device could not write for lack of PCIe credits. The second is the number of
+#: seconds in which that percentage was above 30 %. `pci_bw_..._high` counts how often the device's
+#: PCIe traffic rose above a threshold (90 %), and `..._low` how often it fell below another
+#: threshold. PCIe is congested while `high` is above `low`.
 _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
     (r"outbound_pci_stalled_wr", "1", 0.01, "gauge"),
     (r"outbound_pci_stalled_wr_events", "s", 1.0, "total"),
@@ -244,7 +245,7 @@ _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
 
 
 def parse_ethtool(interface: str, ethtool_output: str) -> dict[str, NodeCounter]:
-    """Return the counters that are kept from the output of `ethtool -S`."""
+    """Return the counters in the output of `ethtool -S` that `_ETHTOOL` lists."""
     counters = {}
     line = re.compile(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", re.MULTILINE)
     for name, value in line.findall(ethtool_output):
@@ -255,7 +256,7 @@ def parse_ethtool(interface: str, ethtool_output: str) -> dict[str, NodeCounter]
 
 
 def read_ethtool(interface: str) -> dict[str, NodeCounter]:
-    """Return an interface's counters; empty without `ethtool`, or if its driver has none."""
+    """Return an interface's counters of `ethtool`; empty if program or driver lacks them."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}"
     program = shutil.which("ethtool", path=path) or "ethtool"
     return parse_ethtool(interface, ask([program, "-S", interface], timeout_s=_TIMEOUT_S).stdout)
@@ -268,7 +269,7 @@ _CPU = re.compile(r"CPU[0-9]{1,9}")
 
 
 def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
-    """Return the interrupts of devices since boot: `DEVICE:interrupts` -> CPU -> their number.
+    """Return the numbers of interrupts since boot: `DEVICE:interrupts` -> CPU -> number.
 
     Devices are RDMA devices and network interfaces.
     """
@@ -322,7 +323,7 @@ class NodeReader:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        #: Interfaces whose driver has counters that are kept.
+        #: Interfaces whose driver has some of the counters in `_ETHTOOL`.
         self._ethtool_interfaces = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
         #: Source without any counter, or counter that has stopped -> what it needs.
@@ -354,7 +355,7 @@ class NodeReader:
         return counters
 
     def by_cpu(self) -> dict[str, dict[int, float]]:
-        """Read the interrupts of devices by CPU; add the time of threads as of the last `read`."""
+        """Read interrupts of devices by CPU; add the times of kernel threads at the last `read`."""
         threads = (
             {KERNEL_THREADS_TIME: self._threads.by_cpu_s()} if self._threads.are_visible else {}
         )

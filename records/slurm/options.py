@@ -1,4 +1,4 @@
-"""Options of Slurm: those of a job with origins and of its steps; parsers of a site's options."""
+"""Options of Slurm for a job with origins and for its steps, and parsers of a site's options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_HETJOBS = "ReFrame's scheduler 'squeue', for a cluster without accounting, do
 HETJOB_SCHEDULER = "sched/backfill"
 #: ReFrame's name of Slurm's launcher, and the name of its program.
 SRUN = "srun"
-#: The remedy if a step starts copies of one rank each.
+#: The remedy if a step starts several copies of a program, each of which has one rank.
 MPI_HINT = "for srun: set SLURM_MPI_TYPE, for Intel MPI also I_MPI_PMI_LIBRARY"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
@@ -32,15 +32,16 @@ _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK"
 _UNSET_CPUS = [
     f"--unset={name}{component}" for name in _TASK_CPUS for component in ("", "_HET_GROUP_0")
 ]
-#: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
+#: Variable that gives steps the job script's environment, even if jobs are submitted with
+#: `--export=NONE`.
 STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
 
 
 def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> list[str]:
     """Options in the job script: no requeue, and the component of the origins if there is one.
 
-    `core_spec` leaves cores of the targets to the system, and `nodelist` pins the targets: both are
-    options of the first component.
+    `core_spec` leaves cores of the targets to the system, and `nodelist` pins the targets. Both are
+    options of the first component, which has the targets.
 
     Slurm copies account, QOS and time limit of the first component to the second, but not
     `--exclusive`.
@@ -66,7 +67,7 @@ def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> lis
 def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
     """CPUs of a task that has `cores`: Slurm counts hardware threads as CPUs.
 
-    `cores` may be None, which means one core; the result is None then if a core has one CPU.
+    If `cores` is None, the task has one core. The result is then None if a core has one CPU.
     """
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
@@ -203,9 +204,9 @@ def requirements(environment: Mapping[str, str]) -> list[str]:
 
 
 def clusters(environment: Mapping[str, str]) -> list[str]:
-    """The cluster that a user has chosen for all commands of Slurm; empty: that of this host.
+    """The cluster that a user has chosen for all commands of Slurm; empty: the host's cluster.
 
-    Raises InputError for several, since what one has may be missing on another.
+    Raises InputError if several are chosen, since one may lack what another has.
     """
     names = environment.get(CLUSTER_VARIABLE, "").replace(",", " ").split()
     if len(names) > 1 or names == ["all"]:
@@ -222,8 +223,9 @@ def origins_access(access: Sequence[str]) -> list[str]:
 def overriding_variables(environment: Mapping[str, str]) -> list[str]:
     """Variables of an environment that would override what job scripts say.
 
-    If this process is itself in a job, the variables of that job are among them: jobs inherit them,
-    and `srun` there would obey them (`SLURM_MEM_PER_CPU`). ReFrame removes those of `sbatch`.
+    If this process is itself in a job, the variables of that job are among them, such as
+    `SLURM_MEM_PER_CPU`: new jobs inherit them, and `srun` in these jobs would obey them. ReFrame
+    removes the variables of `sbatch`.
     """
     prefixes = ("SLURM_", "SLURMD_") if JOB_VARIABLE in environment else (_HINT_VARIABLE,)
     return [

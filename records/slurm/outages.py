@@ -127,7 +127,7 @@ class SlurmWatch:
 
     @property
     def pending(self) -> PendingJob | None:
-        """Return why a job of the run waits in the queue, and until when; None if none does."""
+        """Return why a job of the run waits in the queue, and until when; None if no job waits."""
         return next(filter(None, self.jobs.values()), None)
 
     def next_block(self) -> None:

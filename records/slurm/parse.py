@@ -1,6 +1,6 @@
 """Parsers of what Slurm prints about jobs, reservations, settings and failures.
 
-`records.slurm.parse_nodes` reads what it prints about partitions and nodes.
+`records.slurm.parse_nodes` has the parsers of what Slurm prints about partitions and nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from records.errors import MachineError
 # How jobs end.
 
 
-#: Slurm's job states that say more than the conductor can, the worst first -> name of the outcome.
+#: Job state of Slurm -> name of the outcome, the worst first. These states give causes that the
+#: conductor cannot know.
 _OUTCOMES = {
     "NODE_FAIL": "node_failed",
     "BOOT_FAIL": "node_failed",
@@ -46,8 +47,9 @@ def job_outcome(
 ) -> JobOutcome:
     """Classify the end of a job: by Slurm's state, then by the conductor, then by the exit status.
 
-    `state` is Slurm's (of all components, separated by commas; None without Slurm). `block_record`
-    is the content of the conductor's `block.json` (None if it is missing).
+    `state` is the job state of Slurm, or the states of all components, separated by commas; None
+    without Slurm. `block_record` is the content of the conductor's `block.json`; None if the file
+    is missing.
     """
     states = (state or "").split(",")
     for name, outcome_name in _OUTCOMES.items():
@@ -97,9 +99,9 @@ def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> 
 # What a job asked for, as `scontrol --oneliner show job JOB` shows it.
 
 
-#: The last of the numbers is that of threads per core; `*` if the job does not choose it.
+#: The last of the numbers is the number of threads per core; `*` if the job does not choose it.
 _THREADS_PER_CORE = re.compile(r"\sReqB:S:C:T=\S*:(\d{1,4})(?:\s|$)")
-#: `*` if the job leaves as many cores to the system as the node.
+#: The cores that a job leaves to the system; `*` if it leaves as many as the node's default.
 _CORE_SPEC = re.compile(r"\sCoreSpec=(\d{1,4})(?:\s|$)")
 
 
@@ -110,7 +112,7 @@ def threads_per_core(scontrol_output: str) -> int | None:
 
 
 def core_spec(scontrol_output: str) -> int:
-    """The cores of each node that a job leaves to the system, if it says so; else 0."""
+    """The cores of each node that a job leaves to the system; 0 if the job gives no number."""
     match = _CORE_SPEC.search(scontrol_output)
     return int(match[1]) if match else 0
 
@@ -157,7 +159,7 @@ class PendingJob:
 
     @property
     def limit_reason(self) -> str | None:
-        """The reason if it is a limit or a policy, else None."""
+        """The reason if it is a limit or a policy; None for any other reason."""
         return self.reason if _LIMIT_REASON.fullmatch(self.reason) else None
 
 
@@ -172,9 +174,9 @@ def jobs_in_folder(
     """Job whose working folder lies in `folder` -> why it is pending; None if it is not pending.
 
     Slurm prints folders with links resolved, and paths to shared file systems often contain links.
-    `squeue_output` is that of `records.slurm.client.JOBS_COMMAND`. Slurm does not cancel single
-    components of a heterogeneous job, so the whole job is named. Without `completing`, jobs that
-    have ended but for their epilog are left out.
+    `squeue_output` is the output of `records.slurm.client.JOBS_COMMAND`. Slurm does not cancel
+    single components of a heterogeneous job, so the whole job is named. Without `completing`, jobs
+    of which only the epilog still runs are left out.
     """
     folder = folder.resolve()
     jobs: dict[str, PendingJob | None] = {}
@@ -261,12 +263,13 @@ class Reservation:
     end: datetime
     nodes: str
     node_count: int
-    #: Whom it admits: everyone if all three are empty. A name that begins with `-` is excluded.
+    #: Users, groups and accounts that it admits. If all three are empty, it admits everyone. A name
+    #: that begins with `-` is excluded.
     users: list[str]
     groups: list[str]
     accounts: list[str]
     state: str
-    #: Such as `MAINT`.
+    #: Flags, such as `MAINT`.
     flags: list[str]
 
 
@@ -320,8 +323,8 @@ _WITH_WORDS = re.compile(r"^.*\w.*$", re.MULTILINE)
 def refusal(message: str) -> str | None:
     """Why `sbatch` refused a job, from ReFrame's message; None if `sbatch` did not refuse it.
 
-    The text is that of its errors. If it printed none, since a site's script runs in its place, the
-    text is the last line.
+    The text consists of the errors that `sbatch` printed. If there are none, since a site's script
+    runs in place of `sbatch`, the text is the last line of the output.
     """
     if not _SBATCH_FAILED.search(message):
         return None
@@ -331,7 +334,8 @@ def refusal(message: str) -> str | None:
     return "; ".join(reason.strip() for reason in reasons) or None
 
 
-#: Pattern in a refusal by slurmctld (slurm_errno.c) -> a reason of a job that waits for the same.
+#: Pattern in a refusal by slurmctld (slurm_errno.c) -> the reason that a job waiting for the same
+#: resource would have.
 _REFUSALS = {
     r"time limit is invalid": "PartitionTimeLimit",
     r"Node count specification invalid|More processors requested": "PartitionNodeLimit",
@@ -343,7 +347,7 @@ _REFUSALS = {
 
 
 def refusal_remedy(refusal: str) -> str:
-    """What to do about a refusal that `sbatch` has explained; empty if it is not a known one.
+    """What to do about a refusal that `sbatch` has explained; empty if the refusal is unknown.
 
     If a limit is the reason, `sbatch` prints the reason that a waiting job would have.
     """

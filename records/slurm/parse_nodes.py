@@ -14,9 +14,9 @@ from records.slurm.parse import NAME, fields_of
 # Nodes, as `sinfo` lists them.
 
 
-#: States in which a node takes jobs now or later; `sinfo` adds signs such as `*` and `~`. Others
-#: wait for an operator: `down`, `drained`, `draining`, `fail`, `failing`, `future`, `inval`,
-#: `maint`, `perfctrs`, `unknown`.
+#: States in which a node takes jobs now or later; `sinfo` adds signs such as `*` and `~`. Nodes in
+#: all other states wait for an operator: `down`, `drained`, `draining`, `fail`, `failing`,
+#: `future`, `inval`, `maint`, `perfctrs`, `unknown`.
 _USABLE = (
     "allocated",
     "idle",
@@ -48,17 +48,19 @@ class SlurmNode:
 
     @property
     def is_usable(self) -> bool:
-        """Return whether a job on it would start sooner or later."""
+        """Return whether a job on this node would start now or later without an operator."""
         return self.state in _USABLE
 
 
 def nodes_in(sinfo_output: str, *, default_only: bool = False) -> list[SlurmNode]:
     """Nodes from sinfo's lines `NODE STATE`, each once, in order.
 
-    With `default_only`, lines are `NODE STATE PARTITION`, and nodes are those of the default
-    partition, whose name has `*` after it; if there is none, all nodes.
+    With `default_only`, lines are `NODE STATE PARTITION`, and only nodes of the default partition
+    are returned. A `*` after its name marks the default partition. If there is none, all nodes are
+    returned.
+
     A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
-    node that does not answer, `idle*`, is `unknown`; one that restarts, `down^`, is `reboot`.
+    node that does not answer, `idle*`, is `unknown`. A node that restarts, `down^`, is `reboot`.
     """
     matches = [_NODE.fullmatch(line.strip()) for line in sinfo_output.splitlines()]
     rows = [match.groups() for match in matches if match and bool(match[4]) == default_only]
@@ -96,18 +98,19 @@ class SlurmPartition:
     max_nodes: int | None = None
     cpus_per_node: int | None = None
     cpus_per_socket: int | None = None
-    #: Memory that jobs ask for, MiB per node (0: all of it) or per CPU; None: they need not ask.
+    #: Memory that jobs request, MiB per node (0: all memory) or per CPU; None: no request is
+    #: needed.
     memory_mib: int | None = None
     memory_mib_per_cpu: int | None = None
     #: True if only jobs in a reservation may use it.
     needs_reservation: bool = False
-    #: Accounts that may use it; empty: all but those that it denies.
+    #: Accounts that may use it; empty: all accounts except `denied_accounts`.
     allowed_accounts: tuple[str, ...] = ()
     denied_accounts: tuple[str, ...] = ()
 
     @property
     def memory_request(self) -> str:
-        """The option with which a job gets all memory that it may have; empty: none is due."""
+        """The option with which a job gets all memory that it may have; empty: none is needed."""
         if self.memory_mib_per_cpu:
             return f"--mem-per-cpu={self.memory_mib_per_cpu}M"
         if self.memory_mib is None:
@@ -115,7 +118,7 @@ class SlurmPartition:
         return f"--mem={self.memory_mib}M" if self.memory_mib else "--mem=0"
 
     def admits(self, accounts: Collection[str]) -> bool:
-        """Return whether one of a user's accounts may use it; true if none is known."""
+        """Return whether one of a user's accounts may use it; true if no account is known."""
         if not accounts:
             return True
         if self.allowed_accounts:
@@ -125,16 +128,16 @@ class SlurmPartition:
 
 @dataclass(frozen=True)
 class NodeShape:
-    """The part of a node that jobs get, by `slurm.conf` and the limits of the partition."""
+    """The part of a node that jobs get according to `slurm.conf` and the partition's limits."""
 
     sockets: int
     #: Cores of all sockets together.
     cores: int
     #: Hardware threads of a core that Slurm counts as CPUs.
     threads_per_core: int
-    #: None if it is not configured: Slurm shows 1 then.
+    #: Memory, MiB; None if it is not configured, in which case Slurm shows 1.
     memory_mib: int | None
-    #: Cores that Slurm keeps from jobs, which `cores` leaves out.
+    #: Cores that Slurm reserves for the system. `cores` does not include them.
     system_cores: int = 0
 
 
@@ -143,8 +146,9 @@ def partitions(
 ) -> list[SlurmPartition]:
     """Partitions that can run a user's jobs, the default first.
 
-    From lines of `scontrol --oneliner show partition`, and of `show node`. If a partition has no
-    limit or default of its own, that of `settings`, from `slurm.conf`, holds.
+    `scontrol_output` has the lines of `scontrol --oneliner show partition`, `nodes_output` those of
+    `show node`. If a partition has no limit or default of its own, the one in `settings`, from
+    `slurm.conf`, applies.
     """
     usable = []
     node_fields = [fields_of(line) for line in nodes_output.splitlines()]
@@ -172,14 +176,14 @@ def partitions(
 
 
 def _closed_by(fields: Mapping[str, str]) -> str:
-    """The field of a partition that keeps users' jobs from running; empty if none does."""
+    """The field of a partition that keeps users' jobs from running; empty if there is none."""
     if fields.get("State") != "UP":
         return f"State={fields.get('State', '')}"
     return "RootOnly=YES" if fields.get("RootOnly") == "YES" else ""
 
 
 def closed_partitions(scontrol_output: str) -> list[str]:
-    """Each partition with nodes that runs no jobs of users, and the field that says so."""
+    """Each partition with nodes that runs no jobs of users, and the field that is the reason."""
     records = map(fields_of, scontrol_output.splitlines())
     return [
         f"{fields['PartitionName']} has {reason}"
@@ -193,12 +197,12 @@ def closed_partitions(scontrol_output: str) -> list[str]:
 def _with_memory(
     partition: SlurmPartition, limits: Mapping[str, int | None], shapes: Sequence[NodeShape]
 ) -> SlurmPartition:
-    """A partition with the memory that its jobs ask for, which every node has.
+    """A partition with the memory that its jobs request, which every node has.
 
-    A job of whole nodes does not get their memory by itself. If no default is set, a job that names
-    no memory asks for all of a node's; so does one with `--mem=0`. Above a limit per node such a
-    job waits (MaxMemPerLimit), so it asks for the limit. Under a limit per CPU it asks per CPU: for
-    memory per node Slurm would give each task more CPUs.
+    A job of whole nodes does not always get their memory. If no default is set, a job without a
+    request gets all memory of a node, as does a job with `--mem=0`. If that exceeds a limit per
+    node, such a job waits (MaxMemPerLimit). So it requests the limit. If there is a limit per CPU,
+    the job requests memory per CPU, since for memory per node Slurm would give each task more CPUs.
     """
     nodes_mib = [shape.memory_mib for shape in shapes if shape.memory_mib]
     cpus_mib = [
@@ -206,7 +210,8 @@ def _with_memory(
         for shape in shapes
         if shape.memory_mib
     ]
-    may_limit = nodes_mib or not shapes  # a node without a known size has 1 MiB for Slurm
+    # For Slurm, a node of unknown memory has 1 MiB. If all nodes are such, limits are ignored.
+    may_limit = nodes_mib or not shapes
     node_limit_mib, cpu_limit_mib = limits["MaxMemPerNode"], limits["MaxMemPerCPU"]
     if cpu_limit_mib and may_limit:
         return replace(partition, memory_mib_per_cpu=max(1, min([cpu_limit_mib, *cpus_mib])))
@@ -229,10 +234,10 @@ def _shapes_of(
 
 
 def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, int | None]:
-    """Limits and defaults of a job's memory: a partition's own, else those of `slurm.conf`.
+    """Limits and defaults of a job's memory, from the partition or else from `slurm.conf`.
 
-    Slurm has one limit, per node or per CPU, and shows that one. If memory is not allocated to
-    jobs, the defaults have no effect.
+    Slurm has one limit, either per node or per CPU, and shows that limit. If memory is not
+    allocated to jobs, the defaults have no effect.
     """
     limits: dict[str, int | None] = {}
     for prefix in ("Max", "Def"):
@@ -248,7 +253,7 @@ def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> di
 
 
 def _names(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """The names in a partition's list; none for `ALL`."""
+    """The names in a partition's list; empty for `ALL`."""
     listed = fields.get(name, "")
     return () if listed in ("ALL", "(null)") else tuple(filter(None, listed.split(",")))
 
@@ -260,21 +265,25 @@ def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:
 
 
 def _is_always_shared(fields: Mapping[str, str]) -> bool:
-    """Return whether jobs share nodes even if they ask for whole ones: with `FORCE:2` and more."""
+    """Return whether jobs share nodes even if they request whole nodes (`FORCE:2` or more)."""
     mode, _, jobs = fields.get("OverSubscribe", "").partition(":")
     return mode == "FORCE" and (number(jobs) or 1) > 1
 
 
 def whole_node_partitions(scontrol_output: str) -> set[str | None]:
-    """Names of partitions that give whole nodes only; with None if the default partition does.
+    """Names of the partitions that give whole nodes only.
 
-    From lines of `scontrol --oneliner show partition`.
+    None is among the names if the default partition gives whole nodes only. `scontrol_output` has
+    the lines of `scontrol --oneliner show partition`.
     """
     return _partitions_where(_gives_whole_nodes, scontrol_output)
 
 
 def always_shared_partitions(scontrol_output: str) -> set[str | None]:
-    """The same of partitions whose nodes are shared whatever a job asks for."""
+    """Names of the partitions whose nodes are shared whatever a job requests.
+
+    None is among the names if this holds for the default partition.
+    """
     return _partitions_where(_is_always_shared, scontrol_output)
 
 
@@ -289,12 +298,12 @@ def _partitions_where(
 
 
 def _limit(fields: Mapping[str, str], name: str) -> int | None:
-    """A limit of a partition; None if there is none, as `UNLIMITED` or 0 says."""
+    """A limit of a partition; None for `UNLIMITED` or 0, which mean that there is no limit."""
     return number(fields.get(name, "")) or None
 
 
 def time_limit_s(limit: str) -> int | None:
-    """A time limit in seconds; None if there is none, or it cannot be read."""
+    """A time limit in seconds; None if there is no limit, or if it cannot be read."""
     match = _TIME_LIMIT.fullmatch(limit)
     if match is None:
         return None
@@ -303,9 +312,10 @@ def time_limit_s(limit: str) -> int | None:
 
 
 def shapes(scontrol_output: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
-    """Shapes of a partition's nodes within its limits, and how many nodes have each.
+    """Shapes of a partition's nodes within its limits, each with the number of nodes that have it.
 
-    The most frequent shape is first. From lines of `scontrol --oneliner show node`.
+    The most frequent shape is first. `scontrol_output` has the lines of `scontrol --oneliner show
+    node`.
     """
     node_shapes = _shapes_of(partition, [fields_of(line) for line in scontrol_output.splitlines()])
     return Counter(_limited(shape, partition) for shape in node_shapes).most_common()
@@ -320,7 +330,8 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
     sockets, cores_per_socket, cpus, memory_mib = numbers
     cores = sockets * cores_per_socket
     threads = max(1, cpus // cores)
-    # Since Slurm 21.08 CPUEfctv counts the CPUs for jobs, also if CPUs are reserved by number.
+    # Since Slurm 21.08, CPUEfctv is the number of CPUs for jobs. It does not include CPUs that are
+    # reserved for the system as cores or by their numbers.
     reserved_cpus = cpus - (number(fields.get("CPUEfctv", "")) or cpus)
     specialized_cores = number(fields.get("CoreSpecCount", "")) or 0
     reserved_cores = max(specialized_cores, math.ceil(reserved_cpus / threads))
@@ -330,7 +341,7 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
 
 
 def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
-    """The part of a node that a job gets in a partition, with the memory that it asks for."""
+    """The part of a node that a job gets in a partition, with the memory that the job requests."""
     threads = shape.threads_per_core
     core_limits = [shape.cores]
     if partition.cpus_per_node:

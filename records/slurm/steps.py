@@ -1,7 +1,8 @@
 """Ends programs that may have started job steps.
 
 In a heterogeneous job of Slurm 26.05, an `srun` of the first component that is ended by a signal
-cancels the whole job. So the tasks of the `srun` get the signals, and it ends with them.
+cancels the whole job. So the signals are sent to the tasks of the `srun`, and the `srun` ends when
+its tasks end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from records.slurm import parse
 from records.slurm.client import command_environment
 from records.slurm.options import SRUN
 
-#: Time limit of each command of Slurm, seconds: the conductor waits a minute for a writer to end.
+#: Time limit of each command of Slurm, seconds. It must be short, since the conductor waits only a
+#: minute for a writer to end.
 ANSWER_S = 3.0
 #: Interval at which the end of a `srun` is checked, seconds.
 _POLL_S = 0.05
@@ -45,13 +47,13 @@ async def stop(process: asyncio.subprocess.Process) -> int:
 
 
 def _components() -> list[str]:
-    """Return the ids of the components of this process's heterogeneous job; none in another job."""
+    """Return the ids of the components of this process's heterogeneous job; empty in other jobs."""
     variables = sorted(os.environ.items())
     return [job for name, job in variables if name.startswith("SLURM_JOB_ID_HET_GROUP_")]
 
 
 def _launchers(group: int) -> set[int]:
-    """Return each `srun` of a process group, also one whose parent has ended."""
+    """Return the PIDs of all `srun` in a process group, including any whose parent has ended."""
     return {pid for pid in processes.descendants() if _is_srun(pid) and _group_of(pid) == group}
 
 
@@ -68,7 +70,7 @@ def _group_of(pid: int) -> int | None:
 def _signal_steps(
     components: Sequence[str], launchers: Collection[int], signum: signal.Signals
 ) -> None:
-    """Signal the tasks that these `srun` have started."""
+    """Signal the tasks that the `srun` with the PIDs `launchers` have started."""
     host = socket.gethostname()
     show = ["scontrol", "--oneliner", "show", "step"]
     answers = [ask([*show, job], timeout_s=ANSWER_S).stdout for job in components]
