@@ -1,8 +1,8 @@
-"""Bytes that a device has received and sent, by its own counter.
+"""Reads the bytes that a device has received and sent from the device's own counter.
 
-They are compared with a writer's claim. `records.machine.fabrics` has the files and units.
-Soft-RoCE counts only packets. So the Ethernet interface below it is read, which also counts headers
-and other traffic. Writes over shared memory pass no device, so they are not counted.
+They are compared with the bytes that writers report. `records.machine.fabrics` has the files and
+units. Soft-RoCE counts only packets. So the Ethernet interface below it is read, which also counts
+headers and other traffic. Writes over shared memory pass no device, so they are not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CounterReading:
 
     #: Name of the counter, as in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
-    #: None if the counter has stopped at its largest value.
+    #: Bytes counted so far; None if the counter has stopped at its largest value.
     bytes_b: int | None
     #: Time between two updates by the device, seconds; 0: the reading is up to date.
     period_s: float = 0.0
@@ -45,8 +45,8 @@ def read(
 ) -> CounterReading | None:
     """Return the bytes that a device or a network interface has received or sent so far.
 
-    None if there is no such device, or it has no counter. If its fabric has several counters, the
-    first one is read whose files all have numbers.
+    None if there is no such device, or if it has no counter. If its fabric has several counters,
+    the first counter whose files all contain numbers is read.
     """
     if device is None:
         return None
@@ -68,8 +68,8 @@ def read(
 def read_one_sided(device: str, direction: TrafficDirection, root: Path = Path("/")) -> int | None:
     """Return the bytes of RDMA writes received by a device, or of RDMA reads that it answered.
 
-    None if it does not count them. They are counted only on fabrics where some writes are one-sided
-    and others are not.
+    None if the device does not count them. They are counted only on fabrics on which some writes
+    are one-sided and others are not.
     """
     fabric = devices.fabric(device, root / "sys")
     counter = fabric.one_sided_counter if fabric else None
@@ -80,7 +80,7 @@ def read_one_sided(device: str, direction: TrafficDirection, root: Path = Path("
 
 
 def why_no_count(device: str, root: Path = Path("/")) -> str:
-    """Return why no bytes received by a device are counted: what its counters' files contain."""
+    """Return why the bytes that a device receives are not counted: what the files contain."""
     placeholders = _placeholders(device, root)
     interface = placeholders["interface"]
     locations = [
@@ -123,7 +123,7 @@ def _counters(device: str, root: Path) -> list[Counter]:
 
 
 def _placeholders(device: str, root: Path) -> dict[str, str]:
-    """Return what a device puts in place of the placeholders in names of counters and files."""
+    """Return a device's values for the placeholders in names of counters and files."""
     device_port = devices.resolve(device, root / "sys")
     interface = devices.interface_of(device, root / "sys")
     return {"device": device_port.name, "port": str(device_port.port), "interface": interface}
@@ -147,7 +147,10 @@ def _count(root: Path, location: str, interface: str) -> int | None:
 
 
 def slowest_period_s(names: Iterable[str], root: Path = Path("/")) -> float:
-    """Return the longest time between two updates of devices' counters, seconds; 0 for none."""
+    """Return the longest time between two updates of devices' counters, seconds.
+
+    0 if all counters are always up to date, or if there is no counter.
+    """
     readings = [read(name, "received", root) for name in names]
     return max((reading.period_s for reading in readings if reading), default=0.0)
 
@@ -158,9 +161,10 @@ def settling_s(period_s: float) -> float:
 
 
 def may_be_old(period_s: float, age_s: float) -> bool:
-    """Return whether the count of `age_s` ago may still stand: no update of it is overdue.
+    """Return whether an unchanged counter is normal `age_s` seconds after its last update.
 
-    `period_s` is the time between two updates (`CounterReading.period_s`).
+    It is normal as long as the next update is not overdue. `period_s` is the time between two
+    updates (`CounterReading.period_s`).
     """
     return age_s < settling_s(period_s)
 
@@ -168,7 +172,7 @@ def may_be_old(period_s: float, age_s: float) -> bool:
 def bytes_between(earlier: CounterReading | None, later: CounterReading | None) -> int | None:
     """Return the bytes counted from one reading to the next.
 
-    None if a reading is missing, or the counter stopped or was set back. Raises ValueError for
+    None if a reading is missing, or if the counter stopped or was set back. Raises ValueError for
     readings of different counters.
     """
     if earlier is None or later is None:

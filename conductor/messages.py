@@ -55,8 +55,8 @@ class MakeWrites:
     """Make the short writes of this origin when they are due."""
 
     injector: str
-    #: Index, message size, number of messages and device of all writes; port of the first passive
-    #: side.
+    #: Index, message size, number of messages and device, which all writes share; and the port of
+    #: the first passive side.
     writer: Writer
     #: Names and addresses of the targets.
     targets: list[tuple[str, str]]
@@ -73,8 +73,8 @@ class MakeWrites:
     def writer_of(self, write: PlannedWrite) -> Writer:
         """Return the writer of one write.
 
-        Writes go to all targets in turn. On each target its passive sides take turns: while a write
-        goes to one side, the others listen for the next.
+        Writes go to all targets in turn. The passive sides of a target take turns, too. While a
+        write goes to one of them, the others listen for the next write.
         """
         name, address = self.targets[write.target]
         side = write.number // len(self.targets) % self.passive_sides
@@ -96,9 +96,9 @@ class BeginWatch:
     devices: list[str]
     #: CPUs of the application, whose frequency is read; empty for all.
     cpus: list[int]
-    #: PIDs of processes on this node that are the block's, with all their descendants.
+    #: PIDs of processes on this node that belong to the block, as all their descendants do.
     roots: list[int]
-    #: PIDs of processes that are the block's, without their descendants.
+    #: PIDs of processes that count as the block's, while their descendants may be foreign.
     exempt: list[int]
 
 
@@ -114,7 +114,7 @@ class Ping:
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message of an agent: its node, and facts about that host (JSON values)."""
+    """The first message of an agent: its node, and facts about the node (JSON values)."""
 
     node: str
     facts: dict[str, Any]
@@ -150,7 +150,7 @@ class Pong:
 class WritersStopped:
     """All ends that an order named have stopped, or are suspended."""
 
-    #: Placement of their buffers just before.
+    #: Placement of the buffers of these ends, just before they were stopped.
     placements: list[Placement]
 
 
@@ -166,7 +166,7 @@ class WatchRecord:
     node: NodeSeries
     #: Increases of the node's counters, by name.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
-    #: Held writers that had a running end during the watch.
+    #: Indices of held (suspended) writers of which an end ran during the watch.
     held_but_ran: list[int] = field(default_factory=list)
 
 
@@ -174,7 +174,7 @@ class WatchRecord:
 class WritesMade:
     """The writes that an origin made for a timetable."""
 
-    #: The times are those of the origin's clock.
+    #: The finished writes. Their times are by the origin's clock.
     finished: list[FinishedWrite]
     #: Fault -> number of writes that failed with it.
     faults: dict[str, int]
@@ -201,7 +201,7 @@ def decode_report(data: Any) -> Report:
 
 
 def _decode(data: Any, message_types: Any) -> Any:
-    from pydantic import ValidationError  # takes 0.1 s
+    from pydantic import ValidationError  # this import takes 0.1 s
 
     name, fields = data if isinstance(data, list) and len(data) == 2 else (data, None)
     message_type = next(

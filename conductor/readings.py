@@ -66,10 +66,10 @@ class CounterSample(NamedTuple):
 
 @dataclass(frozen=True)
 class MeterRecord:
-    """How a writer's bytes are counted, apart from its own rows."""
+    """How a writer's bytes are counted independently of its own rows."""
 
     writer: int
-    #: Where they are counted: `sent by DEVICE`, `the target's memory` or `a processor`; empty if
+    #: Where bytes are counted: `sent by DEVICE`, `the target's memory` or `a processor`; empty if
     #: nothing counts them.
     at: str = ""
     #: True if the target's process reports the bytes that it finds in its memory.
@@ -80,13 +80,13 @@ class MeterRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Placement of one end of a writer, read just before its agent stops or holds it."""
+    """Where the memory of one end of a writer lies, just before the agent stops or holds it."""
 
     writer: int
     role: EndRole
     #: NUMA binding that the program does itself (`Injector.own_binding`).
     own_binding: str
-    #: NUMA node -> bytes of its buffers there; empty if unknown.
+    #: NUMA node -> bytes of its buffers on this node; empty if unknown.
     buffers_b: dict[str, int]
     #: Bytes of its memory whose pages cannot be moved; None if unknown.
     pinned_b: int | None = None
@@ -126,9 +126,9 @@ class LoadSample(NamedTuple):
     #: Time by the node's monotonic clock.
     at_s: float
     #: Processor time that foreign processes have used since the first reading, seconds; None if
-    #: they are hidden.
+    #: foreign processes are hidden.
     foreign_s: float | None
-    #: Processor time that the hypervisor took, and all processor time.
+    #: Processor time that the hypervisor took, and all processor time, since boot.
     stolen_ticks: int
     total_ticks: int
 
@@ -145,5 +145,6 @@ class NodeSeries:
     frequencies_hz: list[float] = field(default_factory=list)
     #: See `records.sample.NodeConditions`.
     free_cpus: str | None = None
-    #: Usual frequency in the block's earlier accepted runs, Hz; None if these are too few.
+    #: Usual frequency in the block's earlier accepted runs, Hz; None if there are too few such
+    #: runs.
     usual_hz: float | None = None

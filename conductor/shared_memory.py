@@ -34,7 +34,7 @@ def folder(parent: Path = _SHARED_MEMORY) -> Iterator[None]:
     defaults, since not all of them need shared memory.
     """
     for path in _old_folders(parent):
-        with suppress(OSError):  # its agent lives, or it belongs to another user
+        with suppress(OSError):  # its agent is alive, or it belongs to another user
             os.close(_lock(path))
             shutil.rmtree(path, ignore_errors=True)
     try:

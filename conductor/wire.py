@@ -1,9 +1,9 @@
 """The connection between conductor and agents: lines of JSON over TCP.
 
-First, each end proves to the other that it has the secret of the job, without sending it. The agent
-sends a challenge. The conductor answers it and sends a challenge of its own, which the agent
-answers. The conductor accepts nothing before this proof, and closes the connection if the proof is
-late. Lines are not encrypted, since they contain nothing confidential.
+First, each end proves to the other that it has the secret of the job, without sending the secret.
+The agent sends a challenge. The conductor answers it and sends a challenge of its own, which the
+agent answers. The conductor accepts nothing before this proof, and closes the connection if the
+proof is late. Lines are not encrypted, since they contain nothing confidential.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from typing import Any
 #: Environment variables that hold the conductor's address and the job's secret for an agent.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
-#: The folder of the block's logs.
+#: Environment variable with the folder of the block's logs.
 LOGS_VARIABLE = "NIMC_LOGS"
-#: Network interface to connect over; not set if the routing decides.
+#: Environment variable with the network interface to connect over; not set if the routing decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
 #: Request of `ioctl` for the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
 #: Longest name of an interface, bytes.
 _LONGEST_INTERFACE_NAME_B = 15
-#: The bytes of its answer (`struct ifreq`) that are the address.
+#: The bytes of the answer to that request (`struct ifreq`) that are the address.
 _ADDRESS_BYTES = slice(20, 24)
 #: A node has failed if its kernel has not answered for this time, seconds. A node that is switched
 #: off closes no connection. An emulated node under load may be silent for a few seconds.
@@ -63,7 +63,10 @@ class StrangerError(WireError):
 
 
 class SilentNodeError(WireError):
-    """The other end's node does not answer. If only its process had ended, its kernel would."""
+    """The other end's node does not answer.
+
+    If only the process at the other end had ended, the node's kernel would answer.
+    """
 
 
 @dataclass
@@ -85,7 +88,7 @@ class Wire:
     async def receive(self) -> Any:
         """Wait for one message, a JSON value.
 
-        Raises WireError if the line is too long or not JSON, or the connection is closed.
+        Raises WireError if the line is too long or not JSON, or if the connection is closed.
         """
         try:
             return json.loads(await self._read_line())
@@ -122,7 +125,7 @@ def new_secret() -> str:
 
 
 def _close_if_silent(connection: socket.socket) -> None:
-    """Have the kernel close a connection, idle or not, whose other end does not answer."""
+    """Let the kernel close a connection, idle or not, if the other end does not answer."""
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S),
@@ -133,7 +136,7 @@ def _close_if_silent(connection: socket.socket) -> None:
 
 
 def _proof(secret: str, role: str, challenges: bytes) -> bytes:
-    """Return the proof of the end with this role: its answer to the challenges of both ends."""
+    """Return the answer of the end with this role to the challenges of both ends."""
     return hmac.new(secret.encode(), role.encode() + challenges, "sha256").hexdigest().encode()
 
 
@@ -171,7 +174,7 @@ async def open_wire(connection: socket.socket) -> Wire:
 
 
 async def admit(connection: socket.socket, secret: str) -> None:
-    """Let an agent prove that it has the secret, and prove the same to the agent.
+    """Let an agent prove that it has the secret, and prove to the agent that we have it.
 
     Raises WireError or OSError if the other end does not prove it.
     """

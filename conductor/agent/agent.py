@@ -61,7 +61,7 @@ class Agent:
         self._wire.send(messages.encode(report))
 
     async def execute(self, order: messages.Order) -> None:
-        """Carry out one order, and send its answer if it has one.
+        """Carry out one order, and send the answer if the order has one.
 
         Raises WireError if the order is not permitted.
         """
@@ -152,7 +152,7 @@ class Agent:
             end_pids=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
             held_pids=[(end.index, pid) for end in held_ends for pid in end.pids],
         )
-        # Bytes are counted last, so that the counts span little more than the run.
+        # Bytes are counted last, so that the counts cover little more than the time of the run.
         for end in self.ends:
             end.count()
         self._send(messages.WatchBegun())
@@ -203,7 +203,8 @@ async def run() -> None:
 def main() -> None:
     """Entry point: `python -m conductor.agent.agent`."""
     processes.become_subreaper()
-    # Exits through `finally`, so that no process and no folder stays.
+    # SIGTERM raises SystemExit, so that the `finally` blocks end all processes and remove the
+    # folder.
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
     try:
         with shared_memory.folder():

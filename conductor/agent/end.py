@@ -1,4 +1,10 @@
-"""One end of a writer on its agent's node: reads, paces, holds and stops the program."""
+"""One end of a writer: reads, paces, holds and stops its program on the agent's node.
+
+A writer has two ends: the program on its origin, and the passive side on its target. An end is
+*held* while it is suspended between two runs. The agent *paces* an origin, which means that it
+suspends and resumes it in turn, so that it keeps a rate. A *row* is the program's report of its
+rate in the last interval.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +34,15 @@ LISTEN_INTERVAL_S = 0.02
 ASSUME_LISTENING_S = 2.0
 #: Time between two checks of whether an origin is still trying to connect, seconds.
 CONNECT_INTERVAL_S = 1.0
-#: How long an origin's attempt to connect may stay without an answer, seconds. By then TCP has
-#: tried four times.
+#: How long an origin's attempt to connect may stay without an answer, seconds. TCP tries four times
+#: within this time.
 UNANSWERED_S = 10.0
 #: Time between two checks of whether a writer may be held, seconds.
 HOLD_INTERVAL_S = 0.02
 #: If the injector is `suspendable` only "after a row", its writers are held within this time after
 #: a row, seconds. After a row, perftest sleeps for 1 s, then measures the clock.
 _HOLD_WITHIN_S = 0.75
-#: Number of row lengths after which such a writer is held in any case.
+#: Number of row lengths after which such a writer is held even if it has printed no row.
 _ROWS_TO_HOLD = 3
 #: Time between two checks of whether a suspended process has stopped, seconds.
 _STOP_INTERVAL_S = 0.002
@@ -55,7 +61,7 @@ class End:
         send: Callable[[WriterNews], None],
         is_only_writing_origin: Callable[[End], bool] = lambda _: False,
     ) -> None:
-        """`is_only_writing_origin`: whether an end is the only origin of its node that writes."""
+        """`is_only_writing_origin`: whether an end is the only origin on its node that writes."""
         self.writer = writer
         self.role = role
         self.injector = injector
@@ -71,7 +77,7 @@ class End:
         self.pacer: Pacer | None = None
         #: The task of the pacer while it paces.
         self._pacing: asyncio.Task[None] | None = None
-        #: All its tasks, also those that are done.
+        #: All tasks of this end, including tasks that are done.
         self._tasks: list[asyncio.Task[None]] = []
         #: PIDs of the processes that its launcher has started; empty until they are known.
         self._launched_pids: list[int] = []
@@ -83,7 +89,7 @@ class End:
         self.listened = False
         #: True for a passive side that stays suspended while its origin writes.
         self.frozen = False
-        #: True from its stop on: no other process may replace it then.
+        #: True once it is being stopped. From then on, no other process may replace its process.
         self._stopping = False
         #: End of the last row's interval, Unix time; None before the first row.
         self._last_row_end_s: float | None = None
@@ -91,7 +97,7 @@ class End:
         self.row_printed_s = 0.0
         #: True if it has reported a row since it was started or last resumed.
         self._has_reported = False
-        #: The transport of its bytes that it reported last.
+        #: The transport that its program reported last.
         self._transport: str | None = None
 
     def begin(self, log: IO[bytes]) -> None:
@@ -123,7 +129,10 @@ class End:
 
     @property
     def pids(self) -> list[int]:
-        """PID of its process; if that is a launcher, after the first row those of its processes."""
+        """PID of its process; if that is a launcher, the PIDs of the processes that it has started.
+
+        The latter are known only after the first row. Before, it is the PID of the launcher.
+        """
         has_row = self._last_row_end_s is not None
         if self.injector.is_launched and has_row and not self._launched_pids:
             self._launched_pids = processes.launched_pids(self.process.pid)
@@ -149,7 +158,10 @@ class End:
             processes.resume(self.process)
 
     def freeze(self) -> None:
-        """Suspend a passive side until it is stopped: it spins, and the writes do not need it."""
+        """Suspend a passive side until it is stopped.
+
+        The writes do not need it, and it would spin on a core.
+        """
         if self.role == "target":
             self.frozen = True
             self.suspend()
@@ -289,7 +301,7 @@ class End:
         self._send(WriterNews(writer=self.index, ended=f"{self.role} side ended: {why}"))
 
     async def _watch(self, log: IO[bytes]) -> None:
-        """Read its output until it ends; replace a passive side after each short write."""
+        """Read its output until it ends; start a new passive side after each short write."""
         with contextlib.closing(log):
             why = await self._read(log)
             # A passive side that has listened and ended has served a short write.
@@ -319,7 +331,8 @@ class End:
     async def watch_for_listener(self) -> None:
         """Wait until the passive side listens, and report this, or that its port is taken.
 
-        The node's sockets show it. The program's output may stay buffered for a long time.
+        This is read from the node's sockets, since the program's output may stay buffered for a
+        long time.
         """
         port, began_s = self.writer.port, clock.now_s()
         over_tcp = self.injector.listens_over_tcp(self.writer)
@@ -335,7 +348,7 @@ class End:
             await asyncio.sleep(LISTEN_INTERVAL_S)
 
     async def _watch_for_answer(self) -> None:
-        """Report if the passive side does not answer; the origin's program may wait for minutes."""
+        """Report if the passive side does not answer, since the origin may wait for minutes."""
         port, not_connecting_s = self.writer.port, clock.now_s()
         while self.process.returncode is None and self._last_row_end_s is None:
             if not processes.is_connecting(port, self.process.pid):
@@ -367,7 +380,7 @@ class End:
     # Stop it.
 
     async def prepare_stop(self) -> None:
-        """Stop counting and pacing it, and resume it: a suspended process does not end."""
+        """Stop counting and pacing it, and resume it, since a suspended process does not end."""
         self._stopping = True
         if self.meter:
             await self.meter.stop()
@@ -379,7 +392,7 @@ class End:
         await steps.stop(self.process)
 
     async def end_tasks(self) -> None:
-        """End its tasks, and the process that may have replaced a stopped one of short writes."""
+        """End its tasks; for short writes, also a process that has replaced the stopped one."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -388,6 +401,6 @@ class End:
 
 
 async def wait_until_stopped(ends: list[End]) -> None:
-    """Wait until the processes of suspended ends have stopped: signals take effect later."""
+    """Wait until the processes of suspended ends have stopped, since signals take some time."""
     while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
         await asyncio.sleep(_STOP_INTERVAL_S)

@@ -25,7 +25,7 @@ ProgramReport = Row | Total | Arrived
 
 
 def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
-    """Return the path of the log that has the output of one end."""
+    """Return the path of the log with the output of one end."""
     return logs / f"writer-{writer.index}-{role}.log"
 
 
@@ -57,7 +57,8 @@ async def read_output(
 ) -> str:
     """Pass the reports of a process to `take` until it ends; return why it ended.
 
-    Appends its output to `log`. If that fails, reading ends, and the reason is returned.
+    The process's output is appended to `log`. If that fails, reading ends, and the reason for the
+    failure is returned.
     """
     assert process.stdout is not None
     gist = Gist()

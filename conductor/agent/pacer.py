@@ -3,8 +3,8 @@
 A program that limits its own rate spaces its messages evenly. Under the pacer, messages come at
 full rate for a part of each period, and not at all for the rest. The program reports about once a
 second, and its full rate changes from one report to the next. The origin's device counts the bytes
-since the last report. If other writers use the device as well, or it counts nothing, the bytes are
-estimated from how long the process ran.
+since the last report. If other writers use the device as well, or if it counts nothing, the bytes
+are estimated from the time for which the process ran.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _PERIOD_MESSAGES = 4
 _LONGEST_PERIOD_S = 0.2
 #: Shortest time for which the process is resumed, seconds: the resolution of timers.
 _SHORTEST_RUN_S = 0.0005
-#: Most late bytes that are made up for, as the time that they take at full rate, seconds.
+#: Limit of the late bytes that are made up for, given as the time that they take at full rate,
+#: seconds. Further late bytes are dropped.
 _LONGEST_DEBT_S = 0.5
 #: A report corrects the full rate only if the process ran for at least this time, seconds.
 _SHORTEST_CORRECTING_RUN_S = 0.05
-#: How early a timer may end: this share of a period.
+#: A timer may end too early by this share of a period.
 _EARLY_SHARE = 0.02
 #: Largest share of headers in the bytes that a device counts. If a report differs from the count by
 #: more, it is wrong: the writer was suspended after it had measured and before it printed, so that
@@ -91,7 +92,7 @@ class Pacer:
 
     @property
     def accounted_b(self) -> float:
-        """Return the bytes that were written, as far as known, or dropped since `run` began."""
+        """Return the bytes that are known to be written, or were dropped, since `run` began."""
         counted_b = self._counted_b()
         unreported_b = self._ended_runs_s * self._full_b_s if counted_b is None else counted_b
         return self._settled_b + unreported_b
@@ -127,7 +128,8 @@ class Pacer:
                 elapsed_s = clock.now_s() - self._began_s
                 periods = int(elapsed_s / self._pace.period_s + _EARLY_SHARE) + 1
                 end_s = self._began_s + periods * self._pace.period_s
-                # If its rate was lower than assumed, bytes are still due, and it runs once more.
+                # If the rate was lower than assumed, bytes are still due. Then the process runs
+                # once more.
                 while (run_s := self._next_run_s(end_s)) >= _SHORTEST_RUN_S:
                     processes.resume(self._process)
                     self._resumed_s = clock.now_s()
@@ -141,7 +143,10 @@ class Pacer:
             processes.resume(self._process)
 
     def _next_run_s(self, end_s: float) -> float:
-        """Return how long to run for the bytes due at the end of a period, at most until that."""
+        """Return how long to run to write the bytes due by `end_s`, the end of a period, seconds.
+
+        It is at most the time that is left until then.
+        """
         return min(self._due_b(end_s) / self._full_b_s, end_s - clock.now_s())
 
     def _all_runs_s(self, now_s: float) -> float:

@@ -1,9 +1,9 @@
 """Checks that an order is one that a conductor may give.
 
 The conductor has proved that it has the job's secret. Still, somebody who can change the bytes
-between the two ends can send orders. Such orders can only start the programs of injectors: no order
-names a file or sets a variable. Names of devices and nodes become words of commands, so they must
-be single words that are no options.
+between conductor and agent can send orders. Such orders can only start the programs of injectors,
+since no order names a file or sets a variable. Names of devices and nodes become words of commands,
+so they must be single words that are no options.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def _injector_faults(name: str) -> Iterator[str]:
 
 
 def _writer_faults(writer: Writer) -> Iterator[str]:
-    if writer.origin != writer.target:  # on one host, no command has its name
+    if writer.origin != writer.target:  # on one host, no command contains the host's name
         yield from _node_faults(writer.origin)
         yield from _node_faults(writer.target)
-    if writer.address:  # passive sides of a timetable have none
+    if writer.address:  # passive sides of a timetable have no address
         yield from _address_faults(writer.address)
     if writer.device is not None and not _is_device(writer.device):
         yield f"device {writer.device!r}"

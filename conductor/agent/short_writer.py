@@ -1,9 +1,9 @@
 """Makes the short writes of an origin under a timetable.
 
-For a short write the program runs once, and writes a number of messages. It is started ahead of the
-planned time, by the median of recent set-up times. End, bytes and rate of the write follow from the
-program's last row. The conductor orders all writes of a run at once, and collects their results at
-the end.
+For a short write, the injector's program runs once, and writes a number of messages. It is started
+before the planned time, earlier by the median of recent set-up times. End, bytes and rate of the
+write follow from the last row (report) of the program. The conductor orders all writes of a run at
+once, and collects their results at the end of the run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from records.timetable import PlannedWrite
 
 #: Pause before a failed write is tried again, seconds.
 _RETRY_S = 0.02
-#: Number of recent set-up times whose median is used: few, since they vary with the load of an
-#: emulated machine, and more than two, so that one outlier has no effect.
+#: Number of recent set-up times whose median is used. It is small, since set-up times vary with the
+#: load of an emulated machine. It is more than two, so that one outlier has no effect.
 _RECENT_SETUPS = 3
 
 
@@ -92,7 +92,7 @@ class ShortWriter:
     async def _write_once(self, writer: Writer) -> tuple[Total | None, float, str]:
         """Run the writing side once; return its last row, the end of its write, and its fault.
 
-        If it failed, there is no row (None). Otherwise the fault means nothing.
+        If the write failed, the row is None. If it succeeded, the fault has no meaning.
         """
         total, end_s = None, 0.0
 

@@ -1,12 +1,12 @@
-"""What an agent records of its node, from just before a run until just after it.
+"""Records what happens on an agent's node, from just before a run until just after it.
 
-This is the load, frequency and counters of the host, and the byte counters of devices. The meters
-of writers are here as well; they report during the run.
+Recorded are the load, frequency and counters of the host, and the byte counters of devices. The
+meters of writers are here as well; they report during the run.
 
-A meter counts the bytes of one writer independently of the rows that the writer prints. It reads
-the byte counter of the origin's device. If the target's process is a program of this project, the
-meter uses the bytes that this process reports to have found in its memory. Over shared memory
-nothing else counts them.
+A meter counts the bytes of one writer independently of the rows (reports) that the writer prints.
+It reads the byte counter of the origin's device. If the target's process is a program of this
+project, the meter uses the bytes that this process reports to have found in its memory. Over shared
+memory, nothing else counts the bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MeterError(Exception):
     """A writer's bytes cannot be counted. The message is one line."""
 
 
-#: Time between two counts of a meter, seconds: long enough for a rate.
+#: Time between two counts of a meter, seconds. A rate can be computed over this time.
 METER_INTERVAL_S = SHORTEST_COUNT_S
 
 
@@ -91,7 +91,7 @@ class Meter:
     def __init__(
         self, writer: Writer, injector: Injector, pid: int, on_count: Callable[[], None]
     ) -> None:
-        """`pid` is that of the writer's process; `on_count` is called after each count."""
+        """`pid` is the PID of the writer's process; `on_count` is called after each count."""
         self._writer = writer
         self._injector = injector
         self._pid = pid
@@ -101,21 +101,21 @@ class Meter:
         self._arrived_b = 0.0
         #: Where bytes are counted (`MeterRecord.at`).
         self._counted_at = ""
-        #: Reads what was counted so far; None if the target's process reports it.
+        #: Reads the total counted so far; None if the target's process reports it.
         self._read_total: Callable[[], float] | None = None
-        #: Time between two updates of what it reads, seconds; 0: a reading is up to date.
+        #: Time between two updates of the counter, seconds; 0: it is always up to date.
         self._period_s = 0.0
         #: The last count, unless counting has just started.
         self._last_sample: CounterSample | None = None
         #: Why nothing is counted; None while bytes are counted.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Repeats the last report if no other arrives within three times `METER_INTERVAL_S`: a
-        #: target that shares its core with the origin may miss a report.
+        #: Repeats the last report if no other report arrives within three times `METER_INTERVAL_S`,
+        #: since a target that shares its core with the origin may miss a report.
         self._repeat_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to count, unless it counts already."""
+        """Start counting, unless the meter counts already."""
         if self._task is None:
             self._samples, self._last_sample, self._fault = [], None, None
             self._task = asyncio.create_task(self._run())
@@ -201,18 +201,17 @@ class Meter:
         return None
 
     def record(self) -> MeterRecord:
-        """Return how bytes are counted, and why not, if they are not."""
+        """Return how bytes are counted, or why they are not counted."""
         in_memory = self._injector.reports_arrivals and bool(self._counted_at)
         return MeterRecord(self._writer.index, self._counted_at, in_memory, self._fault)
 
 
 #: Time until the first reading of the frequency, seconds.
 FIRST_FREQUENCY_S = 0.25
-#: Shortest time between two readings of load and frequency, seconds. If a foreign process ends
-#: between two readings, the processor time that it used after the first may be unknown. So this
-#: time is short.
+#: Shortest time between two readings of load and frequency, seconds. It is short, since the time
+#: that a foreign process used between the last reading and its end may be unknown.
 LOAD_INTERVAL_S = 1.0
-#: Largest share of a hardware thread's time that it may take to read the load.
+#: Largest share of a hardware thread's time that reading the load may take.
 _READING_SHARE = 0.003
 
 

@@ -20,8 +20,8 @@ from records.errors import MachineError
 from records.last_words import cause_or_gist
 from records.slurm import steps
 
-#: How long agents may take to connect, seconds. At many sites a node runs its prolog when the first
-#: step starts there. `srun` waits 600 s for its tasks to start, and then says why it ends.
+#: Time within which agents must connect, seconds. At many sites a node runs its prolog when the
+#: first step starts on it. `srun` waits 600 s for its tasks to start, and then says why it ends.
 _AGENTS_TIMEOUT_S = 660.0
 _LOOPBACK = "127.0.0.1"
 
@@ -30,7 +30,8 @@ _LOOPBACK = "127.0.0.1"
 async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterator[Hub]:
     """Yield a hub to which an agent on every node of the block is connected.
 
-    At the end of the context all agents have ended. Raises MachineError if one does not connect.
+    At the end of the context all agents have ended. Raises MachineError if an agent does not
+    connect.
     """
     require_open_files(allocation)
     secret = wire.new_secret()

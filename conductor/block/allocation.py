@@ -1,4 +1,4 @@
-"""The target and origin nodes of a block, by the plan's policy and the nodes of Slurm's job."""
+"""The target and origin nodes of a block, chosen by the plan's policy from the nodes of the job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The rate alone of each writer: the rate that it reaches without an application.
+"""Measures the uncontended rate of each writer, which is also called its rate alone.
 
-It is measured once for a case on the same nodes, and stored in the logs of the block that measured
-it. Later blocks of the case on these nodes only start their writers, and hold them.
+This is the rate that the writer reaches while no application runs. It is measured once for a case
+on the same nodes, and stored in the logs of the block that measured it. Later blocks of the case on
+these nodes only start their writers, and hold (suspend) them until they are needed. A *row* is a
+report of a writer's rate in the last interval.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ from records.last_words import cause_or_gist
 from records.machine import devices
 from records.treatment import Writes
 
-#: Minimum length of the rows, after the first, from which a writer's rate alone is computed,
-#: seconds.
+#: Minimum time that the rows after the first must cover, so that a writer's rate alone can be
+#: computed from them, seconds.
 _LEAST_LENGTH_S = 3.0
-#: How often a program that may hang is started. If one start in six hangs, all four hang once in
-#: 1,300 times. All starts but the last share the time that one start may take.
+#: Number of times that a program that may hang is started. If one start in six hangs, all four hang
+#: once in 1,300 times. All starts but the last share the time that one start may take.
 _MAX_STARTS = 4
-#: Queue pairs are added while they raise the rate by at least this share, and while the rate is at
-#: least this share below that of the link.
+#: Queue pairs are added while they raise the rate by at least this share, and while the rate is
+#: below the link's rate by at least this share.
 _LEAST_GROWTH = 0.05
 #: File in the logs of a block that measured rates alone.
 _FILE = "alone.json"
@@ -45,16 +47,16 @@ _FILE = "alone.json"
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRates:
-    """The rates alone of the writers of one kind of writes."""
+    """The rates alone of all writers that make one kind of writes."""
 
     targets: list[str]
     origins: list[str]
     writes: Writes
     #: Rate of each writer, bytes per second.
     rates_b_s: list[float]
-    #: Target -> what its devices counted during the measurement, bytes per second.
+    #: Target -> bytes per second that its devices counted during the measurement.
     counted_b_s: dict[str, float]
-    #: Time from one row to the next of the slowest writer, seconds.
+    #: Longest time from one row to the next among the writers, seconds.
     row_s: float
     #: Minimum time that writers need between two runs, seconds.
     needed_s: float
@@ -63,15 +65,15 @@ class MeasuredRates:
 
 
 def row_interval_s(rows: Sequence[RateRow], row_s: float) -> float:
-    """Return the time from one row to the next, at least `row_s`: programs may pause."""
+    """Return the time from one row to the next, which exceeds `row_s` if the program pauses."""
     return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
 
 
 class AloneRates:
-    """Measures the rates alone of one block's writers, or reads those of earlier blocks."""
+    """Measures the rates alone of one block's writers, or reads the rates of earlier blocks."""
 
     def __init__(self, runner: BlockRunner) -> None:
-        """Read the rates of earlier blocks. Raises MachineError for a damaged file of theirs."""
+        """Read the rates of earlier blocks. Raises MachineError if one of the files is damaged."""
         self._runner = runner
         case_logs = runner.plan.logs.parent
         self._stored = {
@@ -159,14 +161,14 @@ class AloneRates:
         best_is_earlier = queue_pairs != best.queue_pairs
         if best_is_earlier:
             await writers.set_queue_pairs(writes, best.queue_pairs)
-        if self._length_s > _LEAST_LENGTH_S:  # over the shorter time, devices miscount
+        if self._length_s > _LEAST_LENGTH_S:  # in the shorter time, some devices miscount
             return await self._measure(writes, self._length_s)
         if best_is_earlier:
             await self._start_and_hold(writes)
         return best
 
     async def _start_and_hold(self, writes: Writes) -> None:
-        """Start writers of known rate and hold them; do nothing if they cannot be held."""
+        """Start writers whose rate is known and hold them; do nothing if they cannot be held."""
         writers = self._runner.writers
         if writers.are_held_between_runs(writes):
             states, _ = await self._start(writes)
@@ -228,7 +230,7 @@ class AloneRates:
         return self._runner.plan.limits.ready_timeout_s + n_rows * states[0].series.row_s
 
     async def _measure(self, writes: Writes, length_s: float) -> MeasuredRates:
-        """Measure the rates alone, by rows of `length_s` seconds.
+        """Measure the rates alone, from rows that cover `length_s` seconds.
 
         Raises BlockError if a writer does not write.
         """
@@ -264,7 +266,7 @@ class AloneRates:
             have_counts = all(state.series.counted_s and state.series.samples for state in states)
             needed_s = (1 + ready_rows) * injector.row_s
             if ready_rows == 1 and have_counts:
-                # After an update that may come at once, the next one shows the rate.
+                # The first update may come at once. Only the next update shows the rate.
                 needed_s = SHORTEST_COUNT_S + 2 * runner.count_period_s
         return MeasuredRates(
             targets=runner.allocation.targets,

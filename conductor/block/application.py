@@ -21,10 +21,12 @@ from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecor
 from records.slurm import steps
 from records.treatment import Start, Treatment, Writes
 
-#: The lead-in as a multiple of the longest time needed, so that a slightly slower start fits in.
+#: The lead-in (`LeadIn`) as a multiple of the longest time needed, so that a slightly slower start
+#: fits in.
 _LEAD_IN_MARGIN = 1.05
-#: A start was delayed if it took this many times as long as the second slowest of the same writes.
-#: A single delayed start does not count, since it would lengthen all later lead-ins of the block.
+#: The slowest start of a kind of writes was delayed if it took this many times as long as the
+#: second slowest. One delayed start is ignored, since it would lengthen all later lead-ins of the
+#: block.
 _DELAY_FACTOR = 2.0
 
 
@@ -180,7 +182,8 @@ class LeadIn:
 
     It is as long as the slowest kind of writes needs. Otherwise the processor would rest longer
     before runs with writers, which must start and stop, than before other runs. It is at least the
-    rest that a campaign requests against carry-over. Times are those of `clock.now_s`.
+    rest that a campaign requests against carry-over. All points in time are Unix times
+    (`clock.now_s`).
     """
 
     def __init__(self, rest_s: float = 0.0) -> None:

@@ -14,17 +14,17 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.block_plan import BlockPlan
 from records.treatment import Writes
 
-#: The first port of writers, and the number of ports that they use in turn. Of the passive sides of
-#: a target, only the first takes one of these ports; the others take the ports that follow it.
+#: The first port of writers, and the number of ports that they use in turn. If a target has several
+#: passive sides, the first uses one of these ports. The others use the ports that follow it.
 _FIRST_PORT, _N_PORTS = 20000, 12000
-#: The ports of a block begin at random, so that no other process can occupy them in advance.
+#: The first port of a block is random, so that no other process can occupy its ports in advance.
 _PORT_OFFSET = secrets.randbelow(_N_PORTS)
-#: Maximum passive sides of a target under a timetable; each needs a port.
+#: Maximum number of passive sides of a target under a timetable. Each needs a port.
 MOST_PASSIVE_SIDES = 4
 #: Maximum share of a node's memory that the buffers of held writers may take.
 _HELD_MEMORY_SHARE = 0.25
-#: Assumed size of an end's buffers, in messages. Those of ucx_perftest were seen to hold one
-#: (`origin_buffers_b`).
+#: Assumed size of an end's buffers, in messages. The buffers of ucx_perftest were seen to hold one
+#: message (`origin_buffers_b`).
 _BUFFERED_MESSAGES = 2
 #: Why writers are not held if their buffers do not fit.
 BUFFERS_TOO_LARGE = "with held writers, their buffers exceed a quarter of a node's memory"
@@ -55,7 +55,7 @@ class Assignment:
     def buffers_fit(self, kinds: Iterable[Writes], facts: Mapping[str, Any]) -> bool:
         """Return whether the buffers of writers of all these kinds may be in memory together.
 
-        `facts` are those of `Hub.facts`.
+        `facts` is `Hub.facts`.
         """
         held_b = Counter[str]()
         for writes in kinds:
@@ -114,7 +114,7 @@ class Assignment:
         return writers
 
     def template(self, writes: Writes) -> Writer:
-        """Return a writer from the first origin to the first target; others are copies of it."""
+        """Return a writer from first origin to first target, of which the others are copies."""
         return Writer(
             index=0,
             origin=self.origins[0],

@@ -44,7 +44,7 @@ from records.sample import Sample
 _LARGER_PROBLEM = "this check cannot be lengthened: set a larger problem"
 #: Time between two checks of the owner process, seconds.
 OWNER_INTERVAL_S = 0.5
-#: Outcomes that end the block if the last repetition of a run has one.
+#: Outcomes of the last repetition of a run that end the block.
 _FATAL_OUTCOMES = {
     "injector_never_ready",
     "injector_died",
@@ -53,7 +53,7 @@ _FATAL_OUTCOMES = {
     "no_fom",
 }
 #: A block ends if all of its first runs are rejected, since later runs would be rejected as well.
-#: There are at least this many first runs.
+#: This is the minimum number of these first runs.
 _LEAST_FIRST_RUNS = 8
 #: Words in the reason for a rejection -> what to do. The first entry whose words occur is used.
 ADVICE = {
@@ -175,7 +175,8 @@ async def repeat_until_accepted(
 def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], reason: str | None) -> None:
     """Raise BlockError if the last run completes the block's first runs, and all were rejected.
 
-    `outcomes`: of all runs of the block so far. `reason`: that of the last one.
+    `outcomes` has the outcome of each run of the block so far. `reason` is the reason for the last
+    outcome.
     """
     # At least two runs with all their repetitions.
     n_first_runs = max(_LEAST_FIRST_RUNS, 2 * (plan.limits.retries + 1))
@@ -214,7 +215,7 @@ async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]
     stopping = False
 
     def stop() -> None:
-        """Cancel the work once: a second time would interrupt the clean-up."""
+        """Cancel the work, but only once: a second cancellation would interrupt the clean-up."""
         nonlocal stopping
         if not stopping:
             stopping = True

@@ -1,4 +1,4 @@
-"""Which bytes the devices of a run's targets must count, and must not, by the block's plan."""
+"""Which bytes the devices of a run's targets must or must not count, according to the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class Demands:
 
     @property
     def devices(self) -> list[str]:
-        """Return the targets' devices whose bytes are counted; on one host writes pass none."""
+        """Return the targets' devices whose bytes are counted.
+
+        Empty on one host, where writes pass no device.
+        """
         if self._on_one_host:
             return []
         if self._rails:
@@ -35,7 +38,7 @@ class Demands:
         return list(dict.fromkeys(device for writes in self._kinds for device in writes.devices))
 
     def forbidden_directions(self, treatment: Treatment) -> list[TrafficDirection]:
-        """Return the directions in which the block's other runs write, but this one must not.
+        """Return the directions in which nothing may write here, although other runs write in them.
 
         Empty if this treatment writes.
         """
@@ -47,10 +50,11 @@ class Demands:
         return list(dict.fromkeys(at_targets))
 
     def rails(self, treatment: Treatment) -> Rails | None:
-        """Return the rails that must pass bytes, and those that may; None if they are not judged.
+        """Return the rails that must pass bytes, and the rails that may; None if not judged.
 
-        An application on one node sends nothing over them. An MPI that chooses rails by itself may
-        use any of them. Each writer uses the next device of the list; a timetable uses the first.
+        Rails are the RDMA devices of a node. An application on one node sends nothing over rails.
+        An MPI that chooses rails by itself may use any rail. Each writer uses the next device of
+        its list, and a timetable uses the first device.
         """
         if not self._rails or self._on_one_host:
             return None

@@ -1,4 +1,4 @@
-"""The conductor's side of the agents: which agents are connected, and what they report."""
+"""The conductor's connections to the agents: accepts agents, orders them, keeps their reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BACKLOG = 4096
 MOST_CALLERS = 256
 #: With more callers than this, each has only `PROOF_TIMEOUT_S` to prove that it is an agent.
 MOST_UNTIMED_CALLERS = 64
-#: How long such a caller may take to prove it, seconds.
+#: Time within which a caller must then prove that it is an agent, seconds.
 PROOF_TIMEOUT_S = 1.0
 #: Maximum files that the conductor has open in addition to one for each agent.
 FILES_BESIDES_AGENTS = 2 * MOST_CALLERS
@@ -52,7 +52,7 @@ _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
 class AgentGoneError(MachineError):
-    """An agent has closed its connection: its process has ended."""
+    """An agent has closed its connection, since its process has ended."""
 
     outcome = "agent_failed"
 
@@ -68,7 +68,7 @@ class WriterState:
     """The state of one running writer, as its two agents have reported it."""
 
     series: WriterSeries
-    #: True while its passive side is still to be suspended at the first row.
+    #: True until the first row, if its passive side is suspended from then on.
     must_be_frozen: bool = False
     listening: bool = False
     #: Why its origin side or passive side has ended; None while both run.
@@ -97,9 +97,9 @@ class _Link:
     wire: wire.Wire
     node: str
     facts: dict[str, Any]
-    #: Its node's clock minus the conductor's.
+    #: The node's clock minus the conductor's.
     clock_offset: Offset = _UNKNOWN_OFFSET
-    #: Type of answer -> the last answer; no entry while one of this type is pending.
+    #: Type of answer -> the last answer; no entry while an answer of this type is awaited.
     answers: dict[type, Any] = field(default_factory=dict)
     #: When an answer was last requested, and when one last arrived, Unix time.
     requested_s: float = 0.0
@@ -263,7 +263,7 @@ class Hub:
     ) -> list[WriterState]:
         """Start passive sides, and wait until they listen.
 
-        For short writes this is all: the order `MakeWrites` starts their origins.
+        For short writes, the origins are started later, by the order `MakeWrites`.
         """
         min_times_s = min_count_times_s(injector, writers)
         states = [
@@ -446,8 +446,8 @@ def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, 
 def min_count_times_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
     """Return the shortest time over which the rate of each writer is counted, seconds.
 
-    None for a writer without a count of its own: it shares its device with another one, and its
-    target does not report arrivals.
+    None for a writer whose bytes are not counted separately. Such a writer shares its device with
+    another writer, and its target does not report arrivals.
     """
     if not injector.writes:
         return [_CONTROL_ROW_S] * len(writers)

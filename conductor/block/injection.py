@@ -1,10 +1,11 @@
-"""Writers without a check: beside a command of the user, or for a time.
+"""Runs writers without a check, beside a command of the user or for a given time.
 
     python -m conductor.block.injection REQUEST.json
 
 `nimc inject` starts it on the host of the command, or on the first node of its job. It measures the
-rates alone, and starts the writers and then the command. At regular times it checks the writers as
-those of a run are checked. At the end it writes the record (`records.injected`).
+writers' rates alone (without the command), and starts the writers and then the command. At regular
+times it checks the writers in the same way as the writers of a run. Each check is a *reading*. At
+the end it writes the record (`records.injected`).
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ OUTPUT_FILE, ERROR_FILE = "command.out", "command.err"
 class InjectionRequest:
     """A request to inject writes, and what to start beside them."""
 
-    #: Its only treatment has the writes.
+    #: Plan with one treatment, which has the writes.
     block: BlockPlan
-    #: The head of the record, with the command, as far as known before the writes.
+    #: The head of the record, as far as it is known before the writes. It has the command.
     head: InjectionHead
-    #: Nodes of the two ends; empty: those of the block's policy.
+    #: Target nodes and origin nodes; empty: the nodes that the block's policy chooses.
     targets: list[str]
     origins: list[str]
     #: Path at which the record is written.
@@ -157,7 +158,10 @@ class Command:
             self._signal(signal.SIGINT)
 
     def _signal(self, signum: signal.Signals) -> None:
-        """Send a signal to the command's process group; in the terminal's group, to it alone."""
+        """Send a signal to the command's process group.
+
+        If the command is in the terminal's group, only the command itself gets the signal.
+        """
         if self.process is None:
             return
         with suppress(ProcessLookupError):
@@ -196,7 +200,7 @@ class InjectionConductor:
         self._noted_disturbed_alone = False
 
     async def write(self) -> None:
-        """Write until something ends it. Raises BlockError or MachineError."""
+        """Write until something ends the writes. Raises BlockError or MachineError."""
         agent_nodes, nodes = self._nodes()
         self._update_head(targets=nodes.targets, origins=nodes.origins)
         writes = self._plan.treatments[0].writes
@@ -241,7 +245,7 @@ class InjectionConductor:
         return await self._start_at_speed(runner, writes)
 
     async def _start_at_speed(self, runner: BlockRunner, writes: Writes) -> list[WriterState]:
-        """Start the writers and wait until they are at speed. Raises BlockError."""
+        """Start the writers and wait until they are at speed. Raises BlockError if they fail to."""
         states = await runner.writers.start(writes)
         at_speed = await runner.writers.reach_speed(states)
         reason = _why_ended(states)
@@ -265,7 +269,10 @@ class InjectionConductor:
         return judge(series, (start_s, end_s), limits).share_of_rate_alone > limits.max_share
 
     def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
-        """Note the rate alone that is furthest below its requested rate, if one is too low."""
+        """Add a note if a rate alone is too far below the requested rate.
+
+        The note is on the rate that is furthest below.
+        """
         rates_b_s = [
             (state.series.alone_b_s, state.writer.rate_b_s)
             for state in states
@@ -299,7 +306,8 @@ class InjectionConductor:
         """Start the command, and check the writers until something ends them."""
         await runner.observer.begin([])
         self._reading_start_s = clock.now_s()
-        # Before the command starts: as soon as this is noted, `nimc inject` leaves Ctrl-C to it.
+        # `nimc inject` leaves Ctrl-C to the command as soon as it reads this. So this is written
+        # before the command starts.
         self._update_head(start_s=self._reading_start_s, end_s=self._reading_start_s)
         await self.command.start()
         self._update_head(command_start_s=self.command.start_s)
@@ -309,7 +317,7 @@ class InjectionConductor:
         while ended_by is None:
             await self._wait(runner.hub, states, min(self._reading_start_s + PERIOD_S, stop_s))
             ended_by = self._ended_by(states, stop_s)
-            if ended_by:  # a shorter reading has no row, or no count
+            if ended_by:  # a shorter reading might have no row or no count
                 await _wait_until(runner.hub, states, self._reading_start_s + shortest_s)
             end_s = clock.now_s()
             observed, _ = await runner.observer.end()
@@ -325,9 +333,10 @@ class InjectionConductor:
             await hub.wait_for(lambda: bool(_why_ended(states)), min(end_s - now_s, _POLL_S))
 
     def _ended_by(self, states: Sequence[WriterState], stop_s: float) -> EndedBy | None:
-        """Return what has ended the writes; None if nothing has.
+        """Return what has ended the writes; None if they go on.
 
-        A request to stop first interrupts a running command, whose end then ends the writes.
+        A request to stop interrupts the command if it is running. The end of the command then ends
+        the writes.
         """
         if _why_ended(states):
             return "failure"
@@ -344,9 +353,9 @@ class InjectionConductor:
     def record_window(
         self, observed: Series, states: Sequence[WriterState], window_s: Window
     ) -> None:
-        """Judge the writers of a window as those of a run, and record what they wrote in it.
+        """Judge the writers in a window as in a run, and record what they wrote in it.
 
-        A disturbed rate alone is only noted, since it refutes no writes.
+        If a rate alone was disturbed, only a note is added, since this does not refute any writes.
         """
         series = replace(observed, writers=[state.series.copy() for state in states])
         limits = replace(self._plan.limits, max_share=math.inf)
@@ -375,7 +384,7 @@ class InjectionConductor:
             _drop_reports(state, end_s - _OLD_ROWS_S)
 
     def _note_disturbed_alone(self, share: float) -> None:
-        """Note, once, that writers reach `share` of their rates alone, if that is too much."""
+        """Add a note, only once, if writers reach too large a `share` of their rates alone."""
         if share > self._plan.limits.max_share and not self._noted_disturbed_alone:
             self._noted_disturbed_alone = True
             self._add_note(Note.RATE_ALONE_DISTURBED(share=share))
@@ -394,7 +403,10 @@ class InjectionConductor:
         )
 
     def fail(self, reason: str, ended_by: EndedBy = "failure") -> None:
-        """Record what ended the writes, unless they had ended. The last reading is not proven."""
+        """Record what ended the writes, unless they had ended before.
+
+        A last reading is added, which is not proven.
+        """
         if self._head.ended_by:
             return
         if self._head.start_s is not None:
@@ -490,13 +502,13 @@ async def conduct(request: InjectionRequest) -> None:
 
 
 def main() -> None:
-    """Inject as requested; exits with the status of `conductor.block.conductor.main`."""
+    """Inject as requested, and exit with the status of `conductor.block.conductor.main`."""
     request = InjectionRequest.load(Path(sys.argv[1]))
     try:
         conductor.main(request.block, partial(conduct, request))
     finally:
         owner_has_ended = request.owner_pid is not None and os.getppid() != request.owner_pid
-        if owner_has_ended:  # so it cannot remove the folder
+        if owner_has_ended:  # then only this process can remove the folder
             shutil.rmtree(request.block.nimc_dir, ignore_errors=True)
 
 

@@ -16,11 +16,12 @@ from conductor.judge.series import Series
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions
 
-#: Time from one beat of this process to the next, seconds. A late beat shows that it did not run.
+#: Time from one beat of this process to the next, seconds. A late beat shows that the process did
+#: not run.
 _BEAT_PERIOD_S = 0.2
 #: Completes the message about an agent that does not answer: 'did not ...'.
 _ACTION = "read its node's load"
-#: Minimum accepted runs for a usual frequency.
+#: Minimum number of accepted runs from which a usual frequency is computed.
 _LEAST_RUNS = 3
 
 
@@ -49,7 +50,7 @@ class Observer:
         self._clock_difference_s = 0.0
 
     async def begin(self, cpus: list[int]) -> None:
-        """Begin to watch all nodes; `cpus` are the application's, empty for all."""
+        """Begin to watch all nodes; `cpus` are the application's CPUs, empty for all CPUs."""
         orders = {
             node: messages.BeginWatch(
                 self._devices if node in self._allocation.targets else [],

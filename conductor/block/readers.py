@@ -20,12 +20,12 @@ class Fom:
     value: float
     #: Other figures that the run reports, with units in their names.
     extra: dict[str, float] = field(default_factory=dict)
-    #: Unit, and which values are better, if they differ from the workload's.
+    #: Unit, and whether lower or higher values are better; None: as for the workload.
     unit: str | None = None
     better: Better | None = None
-    #: Ranks that the program reports; None if it reports none.
+    #: Number of ranks that the program reports; None if it reports no number.
     ranks: float | None = None
-    #: Caveats to show with it.
+    #: Caveats to show with the figure.
     notes: list[str] = field(default_factory=list)
 
 
@@ -36,8 +36,8 @@ class FomError(Exception):
 def require_ranks(fom: Fom, requested: int | None) -> Fom:
     """Return `fom`. Raises FomError if the program reports another number of ranks than requested.
 
-    If launcher and program use different MPIs, independent copies of one rank each are started.
-    Each copy gives a correct answer, so nothing else shows this.
+    If launcher and program use different MPIs, independent copies of the program are started, each
+    with one rank. Each copy gives a correct answer, so nothing else shows this error.
     """
     if requested is not None and fom.ranks is not None and fom.ranks != requested:
         ranks = plural(int(fom.ranks), "rank")
@@ -56,7 +56,7 @@ class ToolError(Exception):
 class Readers:
     """Readers of one workload's output and of all tools' files."""
 
-    #: Unit of the figure of merit, and which values are better.
+    #: Unit of the figure of merit, and whether lower or higher values are better.
     unit: str
     better: Better
     #: Standard output -> figure of merit; raises FomError. None if the check reads the outputs

@@ -1,8 +1,10 @@
 """Measures the runs of one block: starts writers and application, judges runs, makes samples.
 
 A *rate row* is the rate that a writer reports for an interval. A *counter row* is what a tool or a
-node counted during a run. The *lead-in* is the time from the end of one application to the start of
-the next; it is the same before every run (`application.LeadIn`).
+node counted during a run. The *window* of a run is the time from the start to the end of the
+application. The *lead-in* is the time from the end of one application to the start of the next; it
+is the same before every run (`application.LeadIn`). The *rate alone* of a writer is its rate while
+no application runs.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ from records.treatment import Writes
 
 #: Length of a timetable, as a multiple of the block's longest run so far.
 _TIMETABLE_RUNS = 10.0
-#: Timeout for the rate rows that cover the end of the window, seconds: on an emulated processor a
+#: Timeout for the rate rows that cover the end of the window, seconds. On an emulated processor, a
 #: row of one second may come several seconds late.
 _LAST_RATE_ROWS_TIMEOUT_S = 10.0
 #: Up to this number of nodes, each node has counter rows of its own. With more nodes, these rows
@@ -89,8 +91,8 @@ class BlockRunner:
         self.lead_in = LeadIn(plan.rest_s)
         self.assignment = Assignment(plan, allocation)
         self._demands = Demands(plan, self.assignment)
-        #: Time between two updates of the targets' byte counters, seconds; 0: they are up to date.
-        #: This host is a target.
+        #: Time between two updates of the targets' byte counters, seconds; 0: they are always up to
+        #: date. It is read on this host, which is one of the targets.
         self.count_period_s = slowest_period_s(self._demands.devices)
         self.writers = Writers(plan, self.assignment, hub, settling_s(self.count_period_s))
         self.schedules = {
@@ -99,11 +101,12 @@ class BlockRunner:
             if (writes := treatment.writes) and writes.has_timetable and writes.scheduled != 0
         }
         self.observer = Observer(allocation, hub, self._demands.devices, plan.owner_pid)
-        #: Each accepted run's conditions at its targets.
+        #: For each accepted run, the conditions at its targets.
         self._accepted_conditions: list[list[NodeConditions]] = []
-        #: Writes whose rate alone must be measured again: later rates show that it was disturbed.
+        #: Writes whose rate alone must be measured again, since later rates show that it was
+        #: disturbed.
         self.writes_to_remeasure: set[Writes] = set()
-        #: Time from one rate row to the next of the slowest writer, seconds; 0 if none reports any.
+        #: Time from one rate row to the next of the slowest writer, seconds; 0 without rate rows.
         self.rate_row_interval_s = 0.0
         #: How many times the length of the check's runs has been doubled.
         self.doublings = 0
@@ -112,11 +115,11 @@ class BlockRunner:
 
     @property
     def shortest_count_s(self) -> float:
-        """Return the least time over which the targets' devices count well enough, seconds."""
+        """Return the least time over which the targets' devices count precisely enough, seconds."""
         return length.shortest_count_s(self.count_period_s, self.plan.limits.counter_share)
 
     def shortest_run(self) -> tuple[float, str]:
-        """Return the least length of a run, seconds, and what needs it, in words."""
+        """Return the least length of a run, seconds, and the reason for it in words."""
         rows_s = length.LEAST_ROWS * self.rate_row_interval_s
         count_s = self.shortest_count_s
         if count_s > rows_s:
@@ -188,7 +191,8 @@ class BlockRunner:
             observed = await self._run_application(run, states)
             await self.await_last_rate_rows(run, states)
         # If these writers cannot be held now, they could not be held before the run either, since
-        # the other held writers are the same. So the reason says why they were started for it.
+        # the other held writers are the same. So this is also the reason why they were started for
+        # this run.
         reason_not_held = await self.writers.hold_or_stop(writes, states)
         start_reason = self.writers.reason_ended_while_held or reason_not_held
         if self.writers.restarted and start_reason:
@@ -230,7 +234,7 @@ class BlockRunner:
         )
 
     def _complete_series(self, run: Run, observed: Series) -> Series:
-        """Return the observed series with what the judgement needs besides the writers' series."""
+        """Return the observed series with all that is judged, except the writers' series."""
         return replace(
             observed,
             nodes=[
@@ -329,7 +333,7 @@ class BlockRunner:
                     run.fail("injector_died", f"writer {state.number}: {state.end_reason}")
 
     def _tool_counter_rows(self, run: Run) -> list[dict[str, Any]]:
-        """Return what the treatment's tool counted. Without its counters the run is rejected."""
+        """Return what the treatment's tool counted. If its counters are missing, reject the run."""
         start = run.treatment.start
         if start.tool is None or not run.accepted:
             return []
@@ -446,7 +450,7 @@ def rows_per_node(
 def rows_over_nodes(
     counters_by_node: Mapping[int, Mapping[str, NodeCounter]],
 ) -> Iterator[NodesRow]:
-    """Yield a row per counter: its sum, or mean, over all nodes that have it."""
+    """Yield a row per counter, with its sum or mean over all nodes that have it."""
     units: dict[str, str] = {}
     values_by_name: dict[str, dict[int, float]] = {}
     for index, counters in counters_by_node.items():

@@ -40,7 +40,7 @@ from records.treatment import Writes
 _FIRST_WRITE_B = 16 * 2**20
 #: Maximum rehearsals. Two are enough if the second one confirms size and length of a write.
 _MOST_REHEARSALS = 4
-#: Share by which size and length of a write may differ from those of the last rehearsal.
+#: Share by which size and length of a write may differ from size and length in the last rehearsal.
 _LENGTH_TOLERANCE = 0.1
 #: Rounds of writes in a rehearsal. The first rehearsal has only one: the set-up time is not known
 #: yet, so writes of a second round would collide.
@@ -74,14 +74,14 @@ class RunningTimetable(NamedTuple):
 def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
     """Return the number of messages of a write at a rate.
 
-    It is the requested number, or follows from the requested length: the messages take the share
-    `fill` of it.
+    It is the requested number, or else the number of messages that take the share `fill` of the
+    requested length.
     """
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
 def passive_sides_needed(setup_s: float, timetable: StaggeredWrites) -> int:
-    """Return how many passive sides a target needs so that one always listens.
+    """Return how many passive sides a target needs, so that one of them always listens.
 
     A side is in use from the set-up of a write to its end. Its replacement needs about one set-up
     time, `setup_s`, until it listens. The next write to the target starts after a rest.
@@ -105,7 +105,7 @@ class ShortWriteSchedule:
         self._targets, self._origins = assignment.targets, assignment.origins
         self._template = assignment.template(writes)
         self._hub = hub
-        # Rehearsals measure the next four, which are then the same in every run of the block.
+        # Rehearsals measure the next four attributes, which then stay the same in the block.
         #: Messages of a write.
         self.messages = self._short.messages or max(_FIRST_WRITE_B // writes.message_b, 1)
         #: Length of a write, seconds.
@@ -172,7 +172,7 @@ class ShortWriteSchedule:
         )
 
     def length_note(self) -> str | None:
-        """Return a note if the requested messages do not last as long as expected; else None."""
+        """Return a note if the requested messages last longer or shorter than expected, or None."""
         short = self._short
         if not short.messages or abs(self.length_s / short.length_s - 1) <= _LENGTH_TOLERANCE:
             return None
@@ -183,9 +183,9 @@ class ShortWriteSchedule:
     async def begin(self, timetable_s: float, run_name: str, start_number: int) -> RunningTimetable:
         """Plan and hand out a timetable of `timetable_s` seconds, and wait until all writers write.
 
-        The seed derives from `run_name`, so that each run of the block has other writes. For
-        `start_number` see `rehearse`. Raises NotReadyError if there is no such timetable, or a
-        passive side does not listen.
+        The seed derives from `run_name`, so that each run of the block has different writes. For
+        `start_number` see `rehearse`. Raises NotReadyError if such a timetable is not possible, or
+        if a passive side does not listen.
         """
         try:
             timetable = self._plan_timetable(timetable_s, run_name)
@@ -278,7 +278,7 @@ class ShortWriteSchedule:
             finished,
             window_s,
             self._writer_alone_b_s,
-            self._writer_at_port(0),  # any port: the records do not have it
+            self._writer_at_port(0),  # the records do not contain the port
             self._injector,
         )
         if fault and (frequent := _most_frequent_fault(reports)):
@@ -287,12 +287,12 @@ class ShortWriteSchedule:
 
     async def _collect_reports(self) -> dict[str, WritesMade]:
         """End the timetable at all origins, and stop the passive sides; return node -> report."""
-        # A write in progress may take as long as the slowest write that counts, and some more.
+        # A write in progress may take as long as the slowest write that counts, and a margin.
         longest_s = self.length_s / self._plan.limits.min_share
         finish_s = longest_s + _FINISH_MARGIN_S
         orders = dict.fromkeys(self._origins, FinishWrites(finish_s))
-        # An origin waits `finish_s` for its writes, and stops the others. It then has as long again
-        # to answer.
+        # An origin waits `finish_s` for its writes, and stops writes that take longer. It then has
+        # the same time again to answer.
         timeout_s = 2 * finish_s
         reports = await self._hub.ask(orders, WritesMade, "report what it wrote", timeout_s)
         await self._hub.stop(self._passive_sides)

@@ -56,7 +56,8 @@ class Store:
         """Yield key, block and pair of each sample of the case."""
         if not self._case_samples.exists():
             return
-        *lines, _ = self._case_samples.read_bytes().split(b"\n")  # the last one is not yet written
+        # What follows the last newline is empty, or a line that is not complete.
+        *lines, _ = self._case_samples.read_bytes().split(b"\n")
         for line in lines:
             with suppress(ValueError, LookupError, TypeError):  # a power failure may damage a line
                 row = json.loads(line)
@@ -72,7 +73,7 @@ class Store:
 
         The sample is on disk when this returns. If this raises, no sample was added.
         """
-        # Counters are written first: a sample without its counters would look complete.
+        # Counters are written first, since a sample without its counters would look complete.
         if counters:
             dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
             lines = "".join(f"{dump(row)}\n" for row in counters).encode()
@@ -107,9 +108,9 @@ def write_note(logs: Path, name: str, value: Any) -> None:
 def read_notes(case_logs: Path, name: str, value_type: Any) -> list[Any]:
     """Return the notes of this name that earlier blocks of the case have written.
 
-    Raises MachineError for a note that is no `value_type`.
+    Raises MachineError for a note that is not of the type `value_type`.
     """
-    from pydantic import TypeAdapter  # the block has read its plan with it
+    from pydantic import TypeAdapter  # it is available, since the block's plan is read with it
 
     notes = []
     for path in sorted(case_logs.glob(f"*/{name}")):

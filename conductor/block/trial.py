@@ -1,9 +1,9 @@
-"""A trial of writes: the rates of writers of each kind while no application runs, and their proof.
+"""Tries the writes of a plan while no application runs: measures their rates, and judges them.
 
     python -m conductor.block.trial PLAN.json
 
-`nimc doctor --in-job` starts it on the first node of its job. It writes `trial.json` to the logs of
-the block, with a record for each kind of writes in the plan.
+`nimc doctor --in-job` starts this program on the first node of its job. It writes `trial.json` to
+the logs of the block, with a record for each kind of writes in the plan.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from records.machine import devices
 from records.sample import WriterRecord
 from records.treatment import Treatment, Writes
 
-#: The file in the block's logs.
+#: Name of the file in the block's logs.
 FILE = "trial.json"
 #: Readers that read nothing, since no application runs.
 _NO_READERS = Readers("", "lower", None, lambda _tool, _folder, _ranks: [])
@@ -46,13 +46,14 @@ class Trial:
 
     #: Name of the treatment that has these writes.
     name: str
-    #: Why nothing was written, in one line.
+    #: Why nothing was written, in one line; None if the writers wrote.
     failure: str | None
-    #: Why a run under these writes would be rejected, in one line.
+    #: Why a run under these writes would be rejected, in one line; None if nothing speaks against
+    #: it.
     rejection: str | None = None
     #: A record for each writer, as in a sample.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: Rate of each writer as its origin's device counted it, bytes per second; None: no count.
+    #: Rate of each writer as its origin's device counted it, bytes per second; None if not counted.
     sent_b_s: list[float | None] = field(default_factory=list)
 
 
@@ -97,9 +98,10 @@ def _can_write(writes: Writes) -> bool:
 async def try_writes(
     treatment: Treatment, writes: Writes, rates: AloneRates, limits: AcceptanceLimits
 ) -> Trial:
-    """Try one kind of writes; afterwards its writers are held, if possible.
+    """Try one kind of writes; afterwards its writers are held (suspended), if possible.
 
-    A trial that would reject a run is repeated once, as a campaign repeats such a run.
+    If a run under these writes would be rejected, the trial is repeated once, as a campaign would
+    repeat the run.
     """
     try:
         await rates.learn(writes)
@@ -131,7 +133,7 @@ def judged_trial(name: str, writes: Writes, rates: AloneRates, limits: Acceptanc
 
 
 def _with_rates_alone(series: Series, alone: MeasuredRates) -> Series:
-    """Return the series with the rates alone, by which its writers are judged."""
+    """Return the series with the rates alone (uncontended), by which its writers are judged."""
     writers = [
         replace(
             writer,
@@ -144,7 +146,7 @@ def _with_rates_alone(series: Series, alone: MeasuredRates) -> Series:
 
 
 def _sent_b_s(writer: WriterSeries) -> float | None:
-    """Return the rate that the origin's device counted during the writer's rows; else None."""
+    """Return the rate that the origin's device counted during the writer's rows, or None."""
     if writer.meter.memory or not writer.meter.at or not writer.samples:
         return None
     first, last = writer.samples[0], writer.samples[-1]
@@ -156,15 +158,15 @@ def _sent_b_s(writer: WriterSeries) -> float | None:
 
 
 def read(logs: Path) -> Sequence[Trial]:
-    """Return the trials of a file. Raises OSError without the file."""
-    from pydantic import TypeAdapter  # nodes, which only write the file, do without
+    """Return the trials in the file. Raises OSError if there is no file."""
+    from pydantic import TypeAdapter  # nodes only write the file, which does not need pydantic
 
     trials: Sequence[Trial] = TypeAdapter(list[Trial]).validate_json((logs / FILE).read_bytes())
     return trials
 
 
 def main() -> None:
-    """Try the writes of a plan; exits with the status of `conductor.block.conductor.main`."""
+    """Try the writes of a plan, and exit with the status of `conductor.block.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, partial(conduct, plan))
 

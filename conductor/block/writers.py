@@ -1,4 +1,4 @@
-"""The writers of a block: started once, and held between runs if possible."""
+"""The writers of a block. They are started once, and held (suspended) between runs if possible."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ class Writers:
         self._queue_pairs: dict[Writes, int] = {}
         #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
-        #: Why writers were started the last time: a held writer had ended. None if none had.
+        #: If writers were last started because a held writer had ended, which writer and why; None
+        #: after any other start.
         self.reason_ended_while_held: str | None = None
-        #: Kind of writes -> rate alone of each writer, bytes per second; 0 for a control, since no
-        #: rate of it is required.
+        #: Kind of writes -> rate alone (uncontended rate) of each writer, bytes per second; 0 for a
+        #: control, which has no required rate.
         self.alone_b_s: dict[Writes, list[float]] = {}
         #: Kind of writes -> target -> rate that its devices counted while the rates alone were
         #: measured, bytes per second.
@@ -61,7 +62,7 @@ class Writers:
         self._queue_pairs[writes.at_full_rate()] = queue_pairs
 
     async def start(self, writes: Writes) -> list[WriterState]:
-        """Resume the writers of one kind of writes if they are held, else start them."""
+        """Resume the writers of one kind of writes if they are held; start them if they are not."""
         states = self._held.pop(writes, None)
         ended_writer = next((state for state in states or () if state.end_reason), None)
         if states and not ended_writer:
@@ -98,8 +99,9 @@ class Writers:
     async def hold_or_stop(self, writes: Writes, states: list[WriterState]) -> str | None:
         """Hold the writers until their next run, or stop them; return why they cannot be held.
 
-        Writers of several kinds are held at a time if their buffers fit into memory together. Waits
-        until the targets' counters have settled, since the next run may be one without writers.
+        Writers of several kinds are held at the same time if their buffers fit into memory
+        together. Waits until the targets' counters have settled, since the next run may be a run
+        without writers.
         """
         reason = self.why_not_held(writes)
         if reason or not self._has_runs(writes) or any(state.end_reason for state in states):
@@ -131,7 +133,7 @@ class Writers:
         return None if fit else BUFFERS_TOO_LARGE
 
     async def reach_speed(self, states: Sequence[WriterState]) -> bool:
-        """Wait until all write as fast as a run requires, or one has ended.
+        """Wait until all writers write as fast as a run requires, or a writer has ended.
 
         Returns False on timeout.
         """

@@ -56,7 +56,7 @@ def get(name: str, direction: str = "write") -> Injector:
 
 
 def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
-    """Return the rate of each writer, bytes per second; None is full rate.
+    """Return the rate of each writer, bytes per second; None: full rate.
 
     Raises InputError for a control, which writes nothing and has no rate, and for an invalid rate.
     """

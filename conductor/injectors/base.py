@@ -20,10 +20,10 @@ from records.machine import devices
 from records.machine.fabrics import Fabric
 from records.sample import Direction
 
-#: Most lines before a fault that are shown with it as its cause.
+#: Maximum number of lines before a fault that are shown with it as its cause.
 _CAUSE_LINES = 2
 
-#: The most queue pairs that a writer may have.
+#: Maximum number of queue pairs of a writer.
 MOST_QUEUE_PAIRS = 32
 
 #: The two ends of a writer.
@@ -43,17 +43,18 @@ class Writer:
     port: int
     #: Size of one write, bytes.
     message_b: int
-    #: Rate to hold, bytes per second; None is full rate.
+    #: Requested rate, bytes per second; None: full rate.
     rate_b_s: float | None = None
-    #: Its uncontended rate without a limit, bytes per second; known only if it is throttled.
+    #: Uncontended rate of the writer without a limit, bytes per second. It is known only if a lower
+    #: rate is requested.
     full_b_s: float | None = None
-    #: Number of messages of a short write; both ends exit after them. None for other writes.
+    #: Number of messages of a short write, after which both ends exit. None for other writes.
     messages: int | None = None
     #: RDMA device or network interface on both ends; None leaves the choice to the program.
     device: str | None = None
-    #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
+    #: NUMA node that the buffers of both ends are bound to; None: they are not bound.
     buffer_node: int | None = None
-    #: CPUs that both ends are pinned to; empty does not pin them.
+    #: CPUs that both ends are pinned to; empty: they are not pinned.
     cpus: list[int] = field(default_factory=list)
     #: Target memory that its messages pass through, bytes; None leaves the choice to the injector.
     footprint_b: int | None = None
@@ -63,7 +64,7 @@ class Writer:
     options: tuple[str, ...] = ()
 
     def places(self, place_b: int) -> int | None:
-        """Return the number of places of `place_b` bytes that cover the footprint.
+        """Return the number of places of `place_b` bytes into which the footprint is divided.
 
         None if no footprint is chosen.
         """
@@ -122,7 +123,7 @@ class FaultFinder:
         self._causes: list[str] = []
 
     def find(self, line: str) -> Fault | None:
-        """Return the fault that a line reports; None if it reports none."""
+        """Return the fault that a line reports; None if it reports no fault."""
         message = line.strip()
         warns = is_warning(message)
         fault = None if warns else self._fault_pattern.search(message)
@@ -138,7 +139,7 @@ class FaultFinder:
         return None
 
     def forget(self) -> None:
-        """Forget the lines so far: the program works, so they explain no later fault."""
+        """Forget the lines so far. The program works, so they do not explain any later fault."""
         self._causes = []
 
 
@@ -148,7 +149,7 @@ def _shown_text(match: re.Match[str] | None, line: str) -> str:
 
 
 class LineParser(Protocol):
-    """Parses the lines of one end of a writer, in order; may remember a header's units."""
+    """Parses the lines of one end of a writer, in order. It may remember the units in a header."""
 
     def parse(self, line: str) -> Row | Total | Arrived | Fault | None:
         """Return what a line means; None for any other line."""
@@ -157,10 +158,10 @@ class LineParser(Protocol):
 #: The source of a writer's rows: the program's output, or the byte counter of the origin's device.
 RowSource = Literal["output", "counter"]
 
-#: When both ends of a writer may be held: suspended until their next run. With `never`, the writer
-#: is restarted instead. `on one host` means at any time if both ends share a host, else never.
-#: `after a row` means only shortly after a row: later, the pause would falsify the time of the next
-#: row.
+#: When both ends of a writer may be held, which means that they are suspended until their next run.
+#: With `never`, the writer is restarted instead. `on one host` means at any time if both ends share
+#: a host, and never if they do not. `after a row` means only shortly after a row, since later the
+#: pause would falsify the time of the next row.
 Suspendable = Literal["never", "anytime", "on one host", "after a row"]
 
 
@@ -193,7 +194,7 @@ class Injector(ABC):
     #: Who limits a rate below full: the program itself, or the agent, which suspends and resumes
     #: the program (`Pacer`).
     paced_by: Literal["program", "agent"] = "program"
-    #: Length of a reported interval, seconds; None if it reports none.
+    #: Length of a reported interval, seconds; None if the program reports no rates.
     row_s: float | None = 1.0
     #: When its processes can be held between runs, if at all.
     suspendable: Suspendable = "anytime"
@@ -206,9 +207,10 @@ class Injector(ABC):
     #: What a chosen footprint changes: the size of messages, or the number of places in memory that
     #: messages of one size go to; None if no footprint can be chosen.
     footprint_by: Literal["message", "place"] | None = None
-    #: The most such places; None if there is no limit.
+    #: Maximum number of such places; None if there is no limit.
     most_places: int | None = None
-    #: The most queue pairs of one program. If it is 1, a program is started for each queue pair.
+    #: Maximum number of queue pairs of one program. If it is 1, a program is started for each queue
+    #: pair.
     most_queue_pairs: int = 1
     #: True if it takes the options of the machine's file (`perftest_options`).
     takes_options: bool = False
@@ -219,7 +221,7 @@ class Injector(ABC):
     install: str = ""
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
-        """Set the direction; transfers of another direction than `write` have another `name`."""
+        """Set the direction. For another direction than `write`, a `name` must be given."""
         self.name = name or self.name
         self.direction = direction
 
@@ -252,7 +254,7 @@ class Injector(ABC):
         return []
 
     def gid_index(self, device: str | None, interface: str | None) -> int | None:
-        """Return the index of the GID of RoCE v2 for an end on this host; None if it gets none.
+        """Return the index of the GID of RoCE v2 for an end on this host; None if it needs none.
 
         The GID fits the address of `interface`, the interface of the agents.
         """
@@ -309,5 +311,5 @@ class Injector(ABC):
         return f"{name} cannot write over {fabric.name}: {' or '.join(fabric.injectors)} can"
 
     def doubt(self) -> str | None:
-        """Return why it may fail to write between nodes of a job, with the remedy; else None."""
+        """Return why it may fail to write between nodes of a job, and the remedy; None if not."""
         return None

@@ -1,8 +1,8 @@
-"""`mpi_put`, a program of this project: one-sided calls of MPI between two ranks, or messages.
+"""`mpi_put`, a program of this project that makes one-sided calls of MPI or sends messages.
 
-The origin's agent starts both ranks with the launcher of the MPI that the program was compiled
-with. The ranks report whether they share the memory, and whether the target's processor takes part.
-The transport follows from these reports.
+It has two ranks, one at the origin and one at the target. The origin's agent starts both ranks with
+the launcher of the MPI that the program was compiled with. The ranks report whether they share the
+memory, and whether the target's processor takes part. The transport follows from these reports.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from records.sample import Direction
 from records.slurm import options
 
 SOURCE_FOLDER = Path(__file__).parents[1] / "mpi_put"
-#: Open MPI binds no process, since the agent chooses where processes run. If HWLOC_XMLFILE is set,
-#: even to nothing, MPICH's launcher does not write the host's topology to a file in /tmp, which
-#: would stay there if the launcher is killed.
+#: Environment variables for the launchers. With them, Open MPI binds no process, since the agent
+#: chooses where processes run. If HWLOC_XMLFILE is set, even to nothing, MPICH's launcher does not
+#: write the host's topology to a file in /tmp. Such a file would stay if the launcher is killed.
 LAUNCHER_VARIABLES = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -32,8 +32,9 @@ LAUNCHER_VARIABLES = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "HWLOC_XMLFILE": "",
 }
-#: Variables that hold the folder for files of Open MPI's launcher and ranks, which leave their
-#: files if they are killed. They are set for ranks on one host: another host may lack the folder.
+#: Variables for the folder with the files of Open MPI's launcher and ranks, which leave their files
+#: if they are killed. They are set only for ranks on one host, since another host may lack the
+#: folder.
 _FOLDER_VARIABLES = (
     "OMPI_MCA_orte_tmpdir_base",
     "PRTE_MCA_prte_tmpdir_base",
@@ -46,7 +47,8 @@ _FOLDER_VARIABLES = (
 _ONE_HOST_OPTIONS = {options.SRUN: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
 _TWO_HOSTS_OPTIONS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
 
-#: The remedy if the program does not start; what makes it anew follows.
+#: Beginning of the remedy if the program does not start. The command that compiles it again
+#: follows.
 _LOAD = "load the modules of its MPI, or"
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
@@ -168,8 +170,8 @@ class MpiPut(Injector):
         if _has_two_hosts(writer):
             variables: dict[str, str] = {}
             if writer.device:
-                # If no variable can choose the device, MPI chooses one. If that is another device,
-                # the count of the writer's device shows it.
+                # If no variable can choose the device, MPI chooses one. If MPI chooses another
+                # device, the bytes counted by the writer's device show this.
                 with suppress(ValueError):
                     variables = devices.mpi_variables(writer.device)
             return LAUNCHER_VARIABLES | variables
@@ -188,11 +190,11 @@ class MpiPut(Injector):
         return f"{devices.transport(writer.device)}+{two_sided}"
 
     def why_missing(self, device: str | None = None) -> str | None:
-        """Return a message if program or launcher is missing, with how to make it; else None."""
+        """Return which of program and launcher is missing, and how to make it; None if neither."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {SOURCE_FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path())
-        if not launcher:  # such as without the modules with which it was made
+        if not launcher:  # for example because the modules of its MPI are not loaded
             words = _launcher_answer(program_path()).last_line.replace(": ", ", ")
             return f"mpi_put does not start ({words}): {_LOAD} 'make -B -C {SOURCE_FOLDER}'"
         if shutil.which(options.words_of(launcher)[0]):
@@ -216,7 +218,7 @@ def _has_two_hosts(writer: Writer) -> bool:
 
 
 def program_path() -> str:
-    """Return the path of `mpi_put` on PATH, else in the folder in which it is made."""
+    """Return the path of `mpi_put` on PATH, or else in the folder in which it is compiled."""
     return shutil.which("mpi_put") or str(SOURCE_FOLDER / "mpi_put")
 
 

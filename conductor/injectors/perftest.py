@@ -1,4 +1,4 @@
-"""RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
+"""RDMA with perftest. `ib_write_bw` makes writes, and `ib_read_bw` makes reads.
 
 At full rate the program writes until it is stopped, and prints a row per second. With a rate limit
 it prints only one row, at its end. Rows then come from the byte counter of the origin's device.
@@ -28,13 +28,13 @@ _ROW = re.compile(
 _LETTER = re.compile(r"[^\W\d_]")
 #: Columns that the program may add to a row.
 _EXTRA_COLUMNS = re.compile(r"^(?:\s+\d+\.\d+)*")
-#: A log's time stamp before the line.
+#: Time stamp before a line in some logs.
 _TIME_STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
     r"Couldn't |Unable to |Did not detect |Failed |Failed:|\bfailed\b|not found|not support"
     r"|[Cc]ompletion with [Ee]rror|Bad WQE status|Unexpected CM event|Problems with "
 )
-#: Lines that may state the cause of a later fault: all but those that every run prints.
+#: Lines that may state the cause of a later fault: all lines except those that every run prints.
 _CAUSE = re.compile(
     r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
     r"|.*BW peak won't be measured)"
@@ -48,9 +48,10 @@ _LEAST_MESSAGES = 5
 #: How long the program measures the clock's frequency before it prints a row, seconds. It waits 200
 #: times: for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
-#: Most outstanding messages of all queue pairs together: the program's default for one queue pair.
+#: Maximum number of outstanding messages of all queue pairs together. It is the program's default
+#: for one queue pair.
 _MOST_OUTSTANDING = 128
-#: The most queue pairs that the program accepts.
+#: Maximum number of queue pairs that the program accepts.
 _MOST_QUEUE_PAIRS = 16384
 #: How long a throttled writer writes, seconds: longer than any block.
 _THROTTLED_S = 7 * 86400
@@ -64,7 +65,7 @@ class _Parser:
     """
 
     def __init__(self, is_short: bool) -> None:
-        """Set whether the table is that of a short write, whose only row is a `Total`."""
+        """`is_short`: whether it is the table of a short write, whose only row is a `Total`."""
         self._is_short = is_short
         self._unit_b_s: float | None = None
         self._fault_finder = FaultFinder(_FAULT, _CAUSE)
@@ -110,15 +111,15 @@ class Perftest(Injector):
         self.program = f"ib_{direction}_bw"
 
     def transport(self, writer: Writer) -> str:
-        """Return the fabric of the writer's device on this host; without a device, of the first."""
+        """Return the fabric of the writer's device on this host, by default of the first device."""
         return devices.transport(writer.device)
 
     def footprint_b(self, writer: Writer) -> int:
-        """Return the size of all buffers: each queue pair overwrites a buffer of its own."""
+        """Return the size of all buffers. Each queue pair overwrites a buffer of its own."""
         return self.queue_pairs(writer) * _buffer_b(writer)
 
     def queue_pairs(self, writer: Writer) -> int:
-        """Return one queue pair for each buffer of a chosen footprint, else the writer's number."""
+        """Return one queue pair per buffer of a chosen footprint, or else the writer's number."""
         return writer.places(_buffer_b(writer)) or writer.queue_pairs
 
     def target_command(self, writer: Writer) -> list[str]:
@@ -156,11 +157,11 @@ class Perftest(Injector):
         return [*options, *writer.options]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Return the client's command: that of the server, and the target's address."""
+        """Return the client's command, which is the server's command with the target's address."""
         return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
-        """Return `output` at full rate, else `counter`: with a limit, only the end is printed."""
+        """Return `output` at full rate. With a limit, return `counter`, since no row is printed."""
         return "output" if writer.rate_b_s is None else "counter"
 
     def listens_over_tcp(self, writer: Writer) -> bool:
@@ -172,7 +173,7 @@ class Perftest(Injector):
         return _Parser(is_short=writer.messages is not None)
 
     def own_binding(self) -> str:
-        """Return the option that turned the program's binding off, or that this version has none.
+        """Return the option that turned the program's own binding off, or that there is no binding.
 
         Since 2026 the program binds itself to the device's NUMA node, unless an option forbids it.
         """
@@ -198,7 +199,7 @@ def _limit_options(writer: Writer) -> list[str]:
     # The program takes only whole numbers of MiB/s, but decimals of Gb/s.
     gbit_s = writer.rate_b_s * 8 / 1e9
     limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
-    # With SW the program waits after each message until the mean rate is down to the limit.
+    # With SW, the program waits after each message until its mean rate has fallen to the limit.
     return [*limit, "--rate_limit_type", "SW", "--burst_size", "1"]
 
 

@@ -1,4 +1,4 @@
-"""The control: a busy process in place of the writer. It writes nothing."""
+"""The control, which is a busy process in place of the writer. It writes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Spin(Injector):
     row_s = None
 
     def transport(self, writer: Writer) -> str:
-        """Return `none`: nothing is written."""
+        """Return `none`, since nothing is written."""
         return "none"
 
     def origin_command(self, writer: Writer) -> list[str]:
@@ -28,5 +28,5 @@ class Spin(Injector):
         return [sys.executable, "-I", "-S", "-c", "while True: pass"]
 
     def parser(self, writer: Writer) -> _NoLines:
-        """Return a parser that finds nothing: the program prints nothing."""
+        """Return a parser that finds nothing, since the program prints nothing."""
         return _NoLines()

@@ -1,4 +1,6 @@
-"""One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
+"""One-sided puts and gets with `ucx_perftest`, over shared memory, verbs or tcp.
+
+Shared memory is used if both ends are on one host.
 
 The origin sends its options to the passive side, which then works with these. By default the
 passive side spins on a core. Over shared memory and verbs the writes do not need it, so the agent
@@ -25,17 +27,18 @@ WHEEL_PROGRAM = _WHEEL_FOLDER / "bin" / "ucx_perftest"
 #: How to install a program with verbs. The wheel's program is built without them.
 _INSTALL_WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
-#: More writes than any campaign has time for.
+#: Number of writes for which no campaign has enough time.
 _ENDLESS_WRITES = 10**15
 #: Number of writes over tcp. Before the passive side serves the first write, it counts through all
-#: of them, which takes about 20 ns for each. Over tcp the origin waits for this: 2 s, once a block.
+#: of them, which takes about 20 ns for each. Over tcp, the origin waits until it has counted, which
+#: takes 2 s once a block.
 _WRITES_OVER_TCP = 10**8
 _TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
-#: Outstanding messages, the program's default for writes. With its default for reads, 1, latency
-#: would limit their rate between two hosts.
+#: Number of outstanding messages, which is the program's default for writes. With its default for
+#: reads, 1, latency would limit the rate of reads between two hosts.
 _OUTSTANDING_MESSAGES = 32
-#: Most outstanding bytes of a paced writer, which has at least one outstanding message. While the
-#: process is suspended, the device still sends what was posted.
+#: Maximum of outstanding bytes of a writer that the agent paces, except that there is at least one
+#: outstanding message. While the process is suspended, the device still sends what was posted.
 _PACED_OUTSTANDING_B = 2 * _MIB
 #: Transports over shared memory. UCX has no one-sided gets over POSIX shared memory: the target's
 #: CPU would send. With cma the kernel copies between the processes, and the target takes no part.
@@ -97,7 +100,7 @@ class Ucx(Injector):
     install = f"'pip install libucx-cu13', {_INSTALL_WITH_VERBS}"
 
     def transport(self, writer: Writer) -> str:
-        """Return shared memory on one host; between hosts the RDMA device's transport, else tcp."""
+        """Return shared memory on one host; between hosts the RDMA device's transport, or tcp."""
         if writer.origin == writer.target:
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
@@ -139,7 +142,7 @@ class Ucx(Injector):
         return variables
 
     def may_hang(self, writer: Writer) -> bool:
-        """Return true over tcp: in four of 25 starts of reads by UCX 1.22, both ends slept."""
+        """Return true over tcp. In four of 25 starts of reads by UCX 1.22, both ends hung."""
         return self.transport(writer) == "tcp"
 
     def freezes_target(self, writer: Writer) -> bool:
@@ -165,7 +168,7 @@ class Ucx(Injector):
         )
 
     def _program(self, writer: Writer) -> str:
-        """Return the wheel's program; for verbs, which it lacks, the program on PATH."""
+        """Return the wheel's program, or the program on PATH for verbs, which the wheel lacks."""
         if self.transport(writer) in ("shared memory", "tcp") and WHEEL_PROGRAM.is_file():
             return str(WHEEL_PROGRAM)
         return shutil.which(self.program) or self.program

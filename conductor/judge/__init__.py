@@ -1,1 +1,1 @@
-"""The judge of whether a run counts: recorded series, their figures, the rules. Pure."""
+"""Judges whether a run counts, from recorded series. All functions except file access are pure."""

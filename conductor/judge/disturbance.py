@@ -1,6 +1,6 @@
-"""Disturbances of a run at its targets: foreign processes, foreign traffic, wrong rails. Pure.
+"""Disturbances of a run at its targets: foreign processes, foreign traffic, wrong rails.
 
-The criteria are the same in all arms.
+The criteria are the same in all arms. All functions are pure.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def foreign_traffic(
 ) -> Iterator[str]:
     """Yield a line if too many bytes passed the targets' devices although nothing wrote.
 
-    Several targets send messages to each other. So the bytes that they sent are subtracted from
-    those that they received, or the other way round.
+    `alone_b_s` is the rate of all writers together without an application. Several targets send
+    messages to each other. So the bytes that they sent are subtracted from the bytes that they
+    received, or the other way round, depending on `direction`.
     """
     several_targets = len(targets) > 1
     passed_b = [_passed_b(target, direction, net=several_targets) for target in targets]
@@ -74,7 +75,7 @@ def foreign_traffic(
 
 
 def _passed_b(target: NodeConditions, direction: TrafficDirection, *, net: bool) -> float | None:
-    """Return the bytes that passed in a direction; if `net`, minus those in the other one."""
+    """Return the bytes that passed in a direction; if `net`, minus those in the other direction."""
     if target.received_b_s is None or target.sent_b_s is None:
         return None
     if direction == "received":
@@ -87,10 +88,10 @@ def _passed_b(target: NodeConditions, direction: TrafficDirection, *, net: bool)
 def misrouted_traffic(
     targets: Sequence[NodeConditions], rails: Rails | None, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Yield a line for each rail that passed bytes against the policy, or none although required.
+    """Yield a line for each rail that passed forbidden bytes, or that did not pass required bytes.
 
-    Bytes received and sent by all targets are added up. Up to `rail_share` of all bytes is ignored
-    as other traffic.
+    A rail is an RDMA device of a node. Bytes received and sent by all targets are added up. Up to
+    `rail_share` of all bytes is ignored as other traffic.
     """
     if not rails or not rails.required:
         return

@@ -1,7 +1,7 @@
-"""Judges a run by its series: whether it counts, and if not, why. Pure.
+"""Judges from a run's series whether the run counts, and if it does not, why.
 
 The conductor judges each run, and `nimc verify` judges stored runs again. No run is rejected for a
-value that a machine cannot read, or by a limit that is None.
+value that a machine cannot read, or by a limit that is None. All functions are pure.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Judgement:
     #: The record of each writer.
     writers: list[WriterRecord]
     #: Why the run does not count, one line for each reason; empty if it counts. A reason that
-    #: may have caused others comes before them.
+    #: may have caused other reasons comes before them.
     reasons: list[str]
     #: The largest share of its uncontended rate ('rate alone') that a writer had on average; 0 if
     #: unknown. If it is far above 1, the measurement of the uncontended rate was disturbed.
     share_of_rate_alone: float
-    #: A note on the targets whose writes are unproven; None if there are none.
+    #: A note on the targets whose writes are unproven; None if there are no such targets.
     unproven_note: str | None
 
 

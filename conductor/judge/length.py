@@ -1,10 +1,11 @@
-"""How long a run must be for the writers' rows to show what happened in it. Pure.
+"""How long a run must be, so that the writers' rows show what happened in it.
 
-Most writers report one row a second. If a run is shorter than two rows, each of its rows may also
-cover time before or after the run. So the conductor lengthens the runs of a block until two rows
-fit into the last warm-up. It doubles the length, so that most blocks and nights of a case get the
-same length. Where devices update their byte counters rarely, a run must also be so long that a late
-update hardly changes the count.
+A row is a writer's report for an interval. Most writers report one row a second. If a run is
+shorter than two rows, each of its rows may also cover time before or after the run. So the
+conductor lengthens the runs of a block until two rows fit into the last warm-up. It doubles the
+length, so that most blocks and nights of a case get the same length. If devices update their byte
+counters rarely, a run must also be so long that a late update hardly changes the count. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LEAST_ROWS = 2
 #: The share of the allowed difference between a count and the writers' report that a late update of
 #: the counter may cause.
 _LATE_SHARE = 0.5
-#: Most doublings of a run's length.
+#: Maximum number of doublings of a run's length.
 MOST_DOUBLINGS = 6
 #: The longer runs that a check prepares, as multiples of its own length: 2, 4, ...
 MULTIPLES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
@@ -27,16 +28,17 @@ FILE = "length.json"
 
 
 def shortest_count_s(period_s: float, counter_share: float) -> float:
-    """Return the least time over which a counter is good enough, seconds.
+    """Return the least time over which a counter is precise enough, seconds.
 
-    Its device updates it every `period_s`, so a count may lack the bytes of one period, or have as
-    many in excess. `counter_share` is the allowed difference (`AcceptanceLimits`).
+    The device updates the counter every `period_s`. So a count may lack the bytes of one period, or
+    contain the bytes of one period too many. `counter_share` is the allowed difference
+    (`AcceptanceLimits`).
     """
     return period_s / (_LATE_SHARE * counter_share)
 
 
 def doublings_needed(run_s: float, least_s: float) -> int:
-    """Return how often the length of a run, `run_s`, must be doubled to reach `least_s`."""
+    """Return how many times the length of a run, `run_s`, must be doubled to reach `least_s`."""
     return ceil(log2(least_s / run_s)) if run_s < least_s else 0
 
 
@@ -44,5 +46,5 @@ def doublings_needed(run_s: float, least_s: float) -> int:
 class Lengthening:
     """The lengthening of a block's runs, stored for the next blocks of the case."""
 
-    #: How often their length was doubled, at most `MOST_DOUBLINGS` times.
+    #: How many times the length of the runs was doubled, at most `MOST_DOUBLINGS`.
     doublings: Literal[0, 1, 2, 3, 4, 5, 6]

@@ -1,4 +1,8 @@
-"""Rates of a writer in a window, from its rows and from counts of its bytes. Pure."""
+"""Rates of a writer in a window, from its rows and from counts of its bytes.
+
+A *row* is the rate that a writer reports for an interval. Between two rows there may be a *gap*,
+whose bytes no row has. The *rate alone* is the rate without an application. All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ def total_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
 
 
 def _amount_between(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
-    """Return what was counted between two times; None if the samples do not cover them."""
+    """Return the amount counted between two times; None if the samples do not cover them."""
     before, after = total_at(samples, start_s), total_at(samples, end_s)
     return None if before is None or after is None else after - before
 
@@ -33,8 +37,9 @@ def _amount_between(samples: Sequence[CounterSample], start_s: float, end_s: flo
 def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
     """Return the rows, each extended over the gap before it if the bytes of the gap were counted.
 
-    `samples` count this writer alone. Their unit may differ from that of the rows, and they include
-    headers. So the count of a gap is scaled by the ratio of reported to counted bytes in rows.
+    `samples` count only this writer. Their unit may differ from the unit of the rows, and they
+    include headers. So the count of a gap is scaled by the ratio of reported to counted bytes in
+    rows.
     """
     reported_and_counted = [
         (row.bytes_b, _amount_between(samples, row.start_s, row.end_s)) for row in rows
@@ -57,9 +62,10 @@ def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> 
 def _with_ends(
     rows: Sequence[RateRow], samples: Sequence[CounterSample], min_length_s: float
 ) -> list[RateRow]:
-    """Return the rows, with rows made from counts before the first and after the last of them.
+    """Return the rows, with rows made from counts added before the first and after the last.
 
-    `samples` count this writer alone. The rate of such a row is taken over at least `min_length_s`.
+    `samples` count only this writer. The rate of an added row is taken over at least
+    `min_length_s`.
     """
     if not samples or samples[-1].at_s - samples[0].at_s < min_length_s:
         return list(rows)
@@ -72,18 +78,18 @@ def _with_ends(
 
 
 def gapless_rows(writer: WriterSeries) -> list[RateRow]:
-    """Return a writer's rows, each of which includes the gap before it if that was counted."""
+    """Return a writer's rows. Each includes the gap before it if the gap's bytes were counted."""
     return writer.rows if writer.counted_s is None else _without_gaps(writer.rows, writer.samples)
 
 
 def all_rows(writer: WriterSeries) -> list[RateRow]:
-    """Return a writer's rows without gaps, and rows made from counts before and after them."""
+    """Return a writer's rows without gaps, with rows from counts added before and after them."""
     rows, min_length_s = gapless_rows(writer), writer.counted_s
     return rows if min_length_s is None else _with_ends(rows, writer.samples, min_length_s)
 
 
 def last_end_s(writer: WriterSeries) -> float | None:
-    """Return the end of the last of `all_rows`; None if there are none."""
+    """Return the end of the last of `all_rows`; None if there are no rows."""
     rows, min_length_s = writer.rows[-1:], writer.counted_s  # gaps do not change the end
     rows = rows if min_length_s is None else _with_ends(rows, writer.samples, min_length_s)
     return rows[-1].end_s if rows else None
@@ -92,7 +98,7 @@ def last_end_s(writer: WriterSeries) -> float | None:
 def _rows_of_counts(
     samples: Sequence[CounterSample], from_s: float, to_s: float, min_length_s: float
 ) -> list[RateRow]:
-    """Return rows made from the counts between two times. Samples are their boundaries."""
+    """Return rows made from the counts between two times. The rows begin and end at samples."""
     if to_s <= from_s:
         return []
     boundaries_s = [from_s]
@@ -108,7 +114,7 @@ def _row_of_counts(
 ) -> RateRow:
     """Return a row made from counts.
 
-    If the row is shorter than `min_length_s`, its rate is that of a longer time around it.
+    If the row is shorter than `min_length_s`, its rate is the rate over a longer time around it.
     """
     rate_start_s = max(min(start_s, end_s - min_length_s), samples[0].at_s)
     rate_end_s = min(max(end_s, rate_start_s + min_length_s), samples[-1].at_s)
@@ -145,7 +151,7 @@ class ExpectedRate(NamedTuple):
     rate_b_s: float
     #: Name of this rate.
     name: str
-    #: What the writer or control did at this rate.
+    #: Verb for what the writer or control did at this rate.
     verb: str = "wrote"
     #: The rate alone; None if the writer is not judged by it.
     alone_b_s: float | None = None
@@ -154,11 +160,12 @@ class ExpectedRate(NamedTuple):
 def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return the rate that a writer's rows are compared with.
 
-    If no rate is requested, or the writer does not reach it even alone, this is the rate alone.
-    Otherwise it is the requested rate: the rate alone was then measured under the same limiter, and
-    scatters as that does. A control reports shares of a core in place of rates. It must run all the
-    time. No share of the core is required, since the application may take the core from a control,
-    as it may from a writer.
+    If no rate is requested, or if the writer does not reach the requested rate even without an
+    application, this is the rate alone. Otherwise it is the requested rate, since the rate alone
+    was then measured under the same limiter, and scatters with it.
+
+    A control reports shares of a core in place of rates. It must run all the time. No share of the
+    core is required, since the application may take the core from a control or a writer.
     """
     alone_b_s, requested_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
@@ -171,7 +178,8 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
 def rate_before(rows: list[RateRow], start_s: float) -> float | None:
     """Return the writer's mean rate before the application started at `start_s`.
 
-    The first row is left out, since the writer starts in it. None if no other row ended by then.
+    The first row is left out, since the writer starts in it. None if no other row ended before
+    `start_s`.
     """
     early_rows = [row for row in rows[1:] if row.end_s <= start_s]
     length_s = sum(row.end_s - row.start_s for row in early_rows)
@@ -180,7 +188,7 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFigures:
-    """Figures of a writer in a window. Rates and bytes are those of the time that rows cover."""
+    """Figures of a writer in a window. Rates and bytes are for the time that rows cover."""
 
     #: Its rows that overlap the window.
     rows: list[RateRow]

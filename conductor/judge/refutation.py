@@ -1,4 +1,7 @@
-"""Counts that refute a writer's own report, and buffers on the wrong NUMA node. Pure."""
+"""Finds counts that refute a writer's own report, and buffers on the wrong NUMA node.
+
+A *span* is the time between two counts of a writer's bytes. All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from records.acceptance import AcceptanceLimits
 from records.sample import MANY_TARGETS, WriterRecord
 from records.units import percentage
 
-#: A span is silent if its rate is at most this share of the mean rate: a device also carries a
-#: little other traffic.
+#: A span is silent if its rate is at most this share of the mean rate. The share is above 0, since
+#: a device also carries a little other traffic.
 _SILENT_SHARE = 0.05
 #: A writer's own report is refuted if less than this share of the spans show new bytes in the
 #: target's memory.
@@ -24,7 +27,7 @@ _PAUSE_MESSAGES = 3
 def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
     """Yield a line if a writer paused for too long, and one if too few of its bytes reached memory.
 
-    A pause is a time without counted bytes. Memory is that of the target.
+    A pause is a time without counted bytes. Memory means the target's memory.
     """
     spans = spans_in_window(writer, window_s)
     source = writer.meter.at
@@ -62,16 +65,17 @@ def disagreements(
 ) -> Iterator[str]:
     """Yield a line for each target whose devices disagree with the bytes that its writers claim.
 
-    A claim is made for the time that the writer's rows cover. In the rest of the window the writer
-    may have written anything from nothing to its rate. A count may exceed the claim by any amount
-    unless `only_writers_send` to the devices: messages of the application pass them as well.
+    A writer claims (reports) bytes for the time that its rows cover. In the rest of the window the
+    writer may have written anything from nothing to its rate. If other programs send to the devices
+    too, such as the application, a count may exceed the claim by any amount. `only_writers_send`
+    says that none does.
     """
     counted_records = [record for record in records if record.counted_b is not None]
     for target in dict.fromkeys(record.target for record in counted_records):
         claims = [record for record in counted_records if record.target == target]
         claim_b = sum(record.bytes_b for record in claims)
         most_b = sum(record.bytes_b / (record.observed_share or 1.0) for record in claims)
-        # Each record has the same count: that of all writers of the target.
+        # Each record has the same count, which is the count of all writers of the target.
         count_b, allowed_share = claims[0].counted_b or 0, limits.counter_share
         too_many = only_writers_send and count_b > (1 + allowed_share) * most_b
         if claim_b and (count_b < (1 - allowed_share) * claim_b or too_many):
@@ -85,7 +89,7 @@ def disagreements(
 
 
 def misplaced_buffers(records: Sequence[WriterRecord]) -> Iterator[str]:
-    """Yield a line for each end that had buffers outside the NUMA node that they were bound to.
+    """Yield a line for each end with buffers outside the NUMA node that they were bound to.
 
     A buffer whose placement is unknown yields no line.
     """

@@ -30,24 +30,25 @@ ENDING = ".series.json"
 class WriterSeries:
     """The rows and counts of one writer or control, and the rates that it is compared with."""
 
-    #: Its number among the writers of one kind, for messages to people.
+    #: Number of the writer among the writers of one kind, for messages to people.
     number: int
     injector: str
     writer: Writer
     transport: str
     #: Length of a row, seconds.
     row_s: float
-    #: Shortest time over which its rate is computed from counts, seconds; None if it shares its
-    #: device.
+    #: Shortest time over which its rate is computed from counts, seconds; None if the writer shares
+    #: its device, so that its bytes are not counted separately.
     counted_s: float | None = None
     rows: list[RateRow] = field(default_factory=list)
-    #: Bytes counted at its origin. If it shares its device, these are the bytes of all writers
-    #: there.
+    #: Bytes counted at its origin. If the writer shares its device, these are the bytes of all
+    #: writers that use the device.
     samples: list[CounterSample] = field(default_factory=list)
-    #: Its rate without an application, bytes per second; 0 for a control, since none is required.
+    #: The writer's rate without an application, bytes per second; 0 for a control, which has no
+    #: required rate.
     alone_b_s: float = 0.0
-    #: The rate of all writers of its target that the target's device counted then; None if not
-    #: counted.
+    #: Rate of all writers of its target without an application, bytes per second, as the target's
+    #: device counted it; None if not counted.
     counted_alone_b_s: float | None = None
     meter: MeterRecord = field(default_factory=lambda: MeterRecord(0))
     placed: list[Placement] = field(default_factory=list)
@@ -59,7 +60,7 @@ class WriterSeries:
 
 @dataclass(frozen=True)
 class Rails:
-    """The rails of a node, each named by its device."""
+    """The rails (RDMA devices) of a node, by name, and which of them a run may use."""
 
     devices: list[str]
     #: Rails that bytes of the run must pass.
@@ -75,7 +76,7 @@ class Series:
     #: Readings on each target.
     nodes: list[NodeSeries] = field(default_factory=list)
     writers: list[WriterSeries] = field(default_factory=list)
-    #: Records of the writers of a timetable, from what they report.
+    #: Records of the writers under a timetable, from their own reports.
     claims: list[WriterRecord] = field(default_factory=list)
     #: Why writers did not follow their timetable.
     off_plan: list[str] = field(default_factory=list)
@@ -84,13 +85,13 @@ class Series:
     #: Highest uncontended rate of a treatment of the block, summed over its writers, bytes per
     #: second; 0 if no treatment writes.
     alone_b_s: float = 0.0
-    #: None if rails are not judged.
+    #: The rails that bytes must and may pass; None if rails are not judged.
     rails: Rails | None = None
-    #: Held writers that had a running end during the run.
+    #: Indices of held (suspended) writers of which an end ran during the run.
     ran: list[int] = field(default_factory=list)
     #: Longest time for which the conductor did not run, seconds.
     stood_still_s: float = 0.0
-    #: How much further its wall clock moved than the monotonic clock, seconds.
+    #: How much further the conductor's wall clock moved than its monotonic clock, seconds.
     clock_moved_s: float = 0.0
 
 
@@ -119,6 +120,6 @@ def read(content: bytes) -> StoredSeries:
 
 @cache
 def _adapter() -> Any:
-    from pydantic import TypeAdapter  # not at the top: nodes only write series, without it
+    from pydantic import TypeAdapter  # nodes only write series, which does not need pydantic
 
     return TypeAdapter(StoredSeries)

@@ -1,4 +1,7 @@
-"""Figures of each target and of each writer from a run's series, for the sample. Pure."""
+"""Computes the figures of each target and of each writer for the sample, from a run's series.
+
+The bytes that a writer *claims* are those that its own rows report. All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Count(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A span of time, and what a writer's meter counted in it."""
+    """A span of time, and the amount that a writer's meter counted in it."""
 
     length_s: float
     #: Bytes; for a control, seconds of processor time.
@@ -81,7 +84,7 @@ def _one_sided_b(device: DeviceSeries, direction: TrafficDirection) -> int | Non
 def counted_bytes(node: NodeSeries, direction: TrafficDirection) -> Count | None:
     """Return the bytes that all devices of a node counted in a direction.
 
-    None if there are no devices, or one has no count. Devices that share a counter, such as
+    None if there are no devices, or if a device has no count. Devices that share a counter, such as
     soft-RoCE and the interface below it, are counted once.
     """
     device_of_counter = {device.counter: device for device in node.devices}
@@ -155,8 +158,8 @@ def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
 def spans_in_window(writer: WriterSeries, window_s: Window) -> list[Span]:
     """Return the spans between the samples of a writer in a window, about four a second.
 
-    If there are samples outside the window, the first span begins before it, and the last one ends
-    after it.
+    If there are samples outside the window, the first span begins before the window, and the last
+    span ends after it.
     """
     start_s, end_s = window_s
     before = [sample for sample in writer.samples if sample.at_s <= start_s][-1:]
@@ -175,7 +178,7 @@ def spans_in_window(writer: WriterSeries, window_s: Window) -> list[Span]:
 def writer_records(series: Series, window_s: Window) -> list[WriterRecord]:
     """Return the record of each writer in the window, with proof and placement.
 
-    A run has either writers, or the claims of a timetable's writers.
+    A run has either writers, or `claims`, which are the records of a timetable's writers.
     """
     records = [_writer_record(writer, window_s) for writer in series.writers]
     all_records = [*records, *series.claims]
@@ -202,8 +205,8 @@ def _with_transport(
 ) -> WriterRecord:
     """Return the record; its transport is called emulated unless devices show RDMA writes.
 
-    Only some fabrics may emulate RDMA writes. There the target's devices must have counted as RDMA
-    writes what the target's writers claim.
+    Only some fabrics may emulate RDMA writes. On such a fabric, the target's devices must have
+    counted at least `PROVEN_SHARE` of the bytes that the target's writers claim as RDMA writes.
     """
     fabric = fabrics.FABRICS.get(record.transport)
     if fabric is None or fabric.one_sided_counter is None:
@@ -218,7 +221,7 @@ def _writer_record(writer_series: WriterSeries, window_s: Window) -> WriterRecor
     """Return the record of a writer or control in the window, without proof and placement."""
     injector, writer = INJECTORS[writer_series.injector], writer_series.writer
     figures = window_figures(writer_series, window_s)
-    # A control writes nothing: its rows are shares of a core, so its rates and bytes become 0.
+    # A control writes nothing. Its rows are shares of a core, so its rates and bytes become 0.
     write_factor = 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else "software"
     rows = all_rows(writer_series)
@@ -271,8 +274,9 @@ def _with_proof(
 ) -> WriterRecord:
     """Return the record with the proof of its writes.
 
-    The proof is the count of the target's devices, which is that of all its writers together, or
-    the share of the claimed bytes that the target found in its memory. A control has no proof.
+    The proof is either the count of the target's devices, which is for all writers of the target
+    together, or the share of the claimed bytes that the target found in its memory. A control has
+    no proof.
     """
     if not record.message_b:
         return record
@@ -295,10 +299,10 @@ def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) ->
     """Return the share of the claimed bytes that the target found in its memory.
 
     None if the target does not look at its memory, or if nothing is reported or claimed. The share
-    is 0 if all reports lie outside the window. Otherwise it is taken up to the last report of new
-    bytes, since the next report may come after the window. If the last one comes more than two
-    intervals of reports (`SHORTEST_COUNT_S`) before the end of the window, the excess lowers the
-    share.
+    is 0 if all reports lie outside the window. Otherwise it is computed up to the last report of
+    new bytes, since the next report may come after the window. If the last report comes more than
+    two intervals of reports (`SHORTEST_COUNT_S`) before the end of the window, the time beyond
+    these two intervals lowers the share.
     """
     samples = writer.samples
     if not writer.meter.memory or not samples or not claimed_b_s:
@@ -343,7 +347,7 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> Writer
 
 
 def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None:
-    """Return a note on the targets whose writes are unproven; None if there are none."""
+    """Return a note on the targets whose writes are unproven; None if there are no such targets."""
     targets = [record.target for record in records if record.proof == "unproven"]
     if not targets:
         return None

@@ -1,4 +1,7 @@
-"""Checks the short writes under a timetable against their plan, and makes their records. Pure."""
+"""Checks the short writes under a timetable against their plan, and makes their records.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +48,17 @@ class _CheckedWrite(NamedTuple):
 
     planned: PlannedWrite
     finished: FinishedWrite
-    #: How early or late its start and end may be, seconds.
+    #: Largest allowed deviation of its start and end from the plan, seconds.
     tolerance_s: float
-    #: True if it was fast enough to count.
+    #: True if the write was fast enough to count.
     is_fast: bool
 
     def counted_interval(self) -> Interval:
-        """Return the time that counts as written: as planned if it started and ended in time."""
+        """Return the time that counts as written.
+
+        It begins at the planned start if the write started in time, and otherwise at the actual
+        start. The same applies to the end.
+        """
         starts_in_time = self.finished.start_s <= self.planned.start_s + self.tolerance_s
         start_s = self.planned.start_s if starts_in_time else self.finished.start_s
         ends_in_time = self.finished.end_s >= self.planned.end_s - self.tolerance_s
@@ -68,11 +75,11 @@ class _CheckedWrite(NamedTuple):
 class _SortedWrites(NamedTuple):
     """Writes that were made, sorted by whether the timetable has them."""
 
-    #: Number of a planned write -> the first write that has it.
+    #: Number of a planned write -> the first write with this number.
     checked: dict[int, _CheckedWrite]
     #: Further writes with the number of a planned write.
     repeated: list[FinishedWrite]
-    #: How many writes have a number that is not in the timetable.
+    #: Count of the writes whose number is not in the timetable.
     n_unknown: int
 
 
@@ -84,10 +91,9 @@ def _sort_writes(
     tolerance_s: float,
     least_b_s: float,
 ) -> _SortedWrites:
-    """Sort writes, and check whether those with a plan were fast enough.
+    """Sort writes, and check whether the planned ones were fast enough.
 
-    `tolerance_s` does not include errors of clocks. The other arguments are those of
-    `check_writes`.
+    `tolerance_s` does not include errors of clocks. For the other arguments see `check_writes`.
     """
     checked: dict[int, _CheckedWrite] = {}
     repeated: list[FinishedWrite] = []
@@ -140,7 +146,7 @@ def check_writes(
     counted_s = sum(
         overlap_s(checked.counted_interval(), window) for checked in in_window if checked.is_fast
     )
-    # A repeated write is beyond the plan as a whole.
+    # The whole time of a repeated write is beyond the plan.
     all_writes = [*writes.repeated, *(checked.finished for checked in in_window)]
     written_s = sum(overlap_s((write.start_s, write.end_s), window) for write in all_writes)
     allowed_s = sum(overlap_s(checked.allowed_interval(), window) for checked in in_window)
@@ -202,10 +208,10 @@ def timetable_records(
     writer: Writer,
     injector: Injector,
 ) -> list[WriterRecord]:
-    """Return a record for each writer of a timetable: the sum of its writes within a window.
+    """Return a record for each writer of a timetable, with the sum of its writes within a window.
 
-    `window_s` is by the clock of the writes. If a write lies on the edge of the window, its part
-    inside counts. The rate is computed over the time that the writes took.
+    `window_s` is by the clock of the writes. If a write lies on the edge of the window, only its
+    part inside the window counts. The rate is computed over the time that the writes took.
     """
     #: Slot -> rate of each write, and its length inside the window, seconds.
     writes_by_slot: list[list[tuple[float, float]]] = [[] for _ in range(timetable.writers)]

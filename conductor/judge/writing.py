@@ -1,4 +1,7 @@
-"""Whether a writer's rows show that it wrote through the whole window, and fast enough. Pure."""
+"""Whether a writer's rows show that it wrote through the whole window, and fast enough.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,13 @@ from records.units import distinguishable, percentage
 def writing_faults(
     writer: WriterSeries, figures: WindowFigures, window_s: Window, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Yield the reasons why a writer's rows reject a run.
+    """Yield the reasons why a run must be rejected for a writer's rows.
 
-    Rows must begin before the window and end after it. Each must end within `late_rows` intervals
-    of the end of the previous one, and show at least `min_share` of the expected rate. The mean
-    rate must be at most `max_share` of the rate alone, and at most the largest allowed rate of a
-    throttled writer. `figures` are those of the writer in the window.
+    The rows must begin before the window and end after it. Each row must end within `late_rows`
+    intervals of the end of the previous row, and show at least `min_share` of the expected rate.
+    The mean rate must be at most `max_share` of the rate alone (without an application). If a rate
+    is requested, the mean rate must not exceed it by too much (`_max_rate_b_s`). `figures` are the
+    writer's figures in the window.
     """
     rows = all_rows(writer)
     expected = expected_rate(writer)
@@ -103,8 +107,8 @@ def _too_slow(
 def share_of_rate_alone(writer: WriterSeries, figures: WindowFigures) -> float:
     """Return the mean rate as a share of the rate alone; 0 if the rate alone is unknown.
 
-    If the window is short compared with a row, the rate within it is uncertain. So the rate of the
-    whole rows is used if it is smaller.
+    If the window is short compared with a row, the rate within the window is uncertain. So if the
+    rate over the whole rows is smaller, it is used instead.
     """
     alone_b_s = expected_rate(writer).alone_b_s
     if not alone_b_s or not figures.rows:
