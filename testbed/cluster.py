@@ -1,4 +1,4 @@
-"""Start, status and removal of a minicluster."""
+"""Starts a minicluster, shows its status, and removes it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("per
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
 #: Limits for nodes that share this host's processors. An application slows the writers as well, and
-#: rates alone vary: 1.5 to 3.4 GB/s were seen over veth on one idle host. Slurm's own messages, 50
-#: to 70 kB a run, pass the first rail.
+#: uncontended rates vary: on one idle host, rates from 1.5 to 3.4 GB/s were seen over veth. Slurm's
+#: own messages, 50 to 70 kB a run, pass the first rail.
 _SHARED_PROOF = {"min_share": 0.1, "max_share": 4, "rail_share": 0.1}
 #: Limits for emulated processors. Rows of one second are printed several seconds late, and resent
 #: packets are counted twice. The processor receives every byte, so the conductor may not run for
@@ -59,9 +59,9 @@ _SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one 
 def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
     """Return the text of `machine.yaml`.
 
-    It gives a node of veth `--cores` cores, or its share of the host's, since all nodes run at the
-    same time. A virtual machine has `cpus` of its own. Raises InputError for more cores than the
-    host has.
+    With veth, a node has `--cores` cores. By default it has its share of the host's cores, since
+    all nodes run at the same time. With rxe, a node is a virtual machine with `cpus` cores of its
+    own. Raises InputError if `--cores` exceeds the cores of the host.
     """
     cores = cpus
     if spec.fabric == "veth":
@@ -107,7 +107,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
 
 #: Memory that the kernel of a virtual machine uses.
 GUEST_KERNEL_MIB = 128
-#: How long nodes may take until Slurm shows them idle, seconds; emulated ones take minutes.
+#: Time within which Slurm must show the nodes idle, seconds. Emulated nodes take minutes.
 IDLE_TIMEOUT_S: dict[Fabric, float] = {"veth": 60.0, "rxe": 300.0}
 
 
@@ -115,7 +115,7 @@ IDLE_TIMEOUT_S: dict[Fabric, float] = {"veth": 60.0, "rxe": 300.0}
 class Status:
     """Status of a cluster."""
 
-    #: None if there is no cluster.
+    #: State of the cluster; None if there is no cluster.
     state: State | None
     #: True if slurmctld answers.
     controller: bool = False
@@ -140,9 +140,10 @@ class Status:
 def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     """Start a cluster; return its state and whether it was already up.
 
-    A healthy cluster with the same options is kept. A damaged or half-started one is replaced. If
-    the start fails or is interrupted, everything is removed. Raises InputError if a healthy cluster
-    has other options, and MachineError without root or a program that is needed.
+    A healthy cluster with the same options is kept. A damaged or half-started cluster is replaced.
+    If the start fails or is interrupted, everything is removed. Raises InputError if a healthy
+    cluster has other options, and MachineError if this process is not root or if a program is
+    missing.
     """
     _require_root()
     needs.require(spec.fabric)
@@ -212,7 +213,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         f"export SLURM_CONF={layout.slurm_conf}\nexport NIMC_MINICLUSTER={layout.state}\n",
     )
     daemons.make_munge_key(layout)
-    # Containers need no check, since a command fails that enters a container that has ended.
+    # Containers need no check, since a command that enters an ended container fails.
     check_nodes: Callable[[], None] | None = None
     if spec.fabric == "rxe":
         # Booting takes longest, so the virtual machines are started first.
@@ -235,7 +236,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
 
 
 def status(layout: ClusterLayout) -> Status:
-    """Return the status of the cluster of a state folder."""
+    """Return the status of the cluster that belongs to a state folder."""
     current = state.read(layout)
     if current is None:
         return Status(None)

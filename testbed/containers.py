@@ -72,7 +72,8 @@ def make_cgroups(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path
 def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
     """Remove a cluster's control groups in all hierarchies; return what was removed.
 
-    Their processes must have ended. Raises MachineError if a group is still busy after `timeout_s`.
+    All processes in them must have ended. Raises MachineError if a group is still busy after
+    `timeout_s`.
     """
     removed = []
     roots = [

@@ -30,7 +30,7 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 def begin_database(layout: ClusterLayout) -> None:
-    """Start MariaDB without waiting: creating its tables takes a second or two."""
+    """Start MariaDB, but do not wait, since creating its tables takes a second or two."""
     # MariaDB never runs as root. Debian's package creates the user `mysql`.
     user = "mysql" if "mysql" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
     server = ["sh", str(SITE_FOLDER / "database.sh"), DATABASE_SOCKET, user]
@@ -49,13 +49,13 @@ def _database_listens(layout: ClusterLayout) -> bool:
 
 
 def make_munge_key(layout: ClusterLayout) -> None:
-    """Write a key for this cluster alone, which only root can read."""
+    """Write a key that is used only by this cluster, and that only root can read."""
     key = layout.munge_socket.parent / "munge.key"
     replace_bytes(key, secrets.token_bytes(128), 0o600)
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """Start a munged for this cluster alone."""
+    """Start a munged that only this cluster uses."""
     folder = layout.munge_socket.parent
     files = {
         "key-file": folder / "munge.key",
@@ -76,7 +76,7 @@ def start_accounting(layout: ClusterLayout) -> None:
     enter(layout, CONTROLLER, ["slurmdbd"], env)
 
     def register() -> bool:
-        """Return whether the cluster is in the tables, after another try to add it."""
+        """Try to add the cluster to the tables; return whether it is in them."""
         try:
             run(client.add_cluster_command("minicluster"), env=client_env(layout))
         except MachineError:

@@ -35,19 +35,19 @@ def existing_namespaces(tag: str) -> list[str]:
 
 
 def owns_netns_folder() -> bool:
-    """Return whether miniclusters alone use /run/netns, which `ip` creates at its first use."""
+    """Return whether only miniclusters use /run/netns, which `ip` creates at its first use."""
     return not NETNS.exists() or all(path.name.startswith("nimc-") for path in NETNS.iterdir())
 
 
 def pids_in(namespaces: Iterable[str]) -> list[int]:
-    """Return the PIDs in these network namespaces, except in the namespace of this process."""
+    """Return the PIDs in these network namespaces. The namespace of this process is left out."""
     own_identity = _identity(Path("/proc/self/ns/net"))
     identities = {_identity(NETNS / name) for name in namespaces} - {None, own_identity}
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in identities]
 
 
 def kill_all(namespaces: list[str], timeout_s: float = 20) -> int:
-    """Kill all processes in these namespaces, and wait for their end; return their number.
+    """Kill all processes in these namespaces, wait for their end, and return how many there were.
 
     Raises MachineError if they have not ended after `timeout_s`.
     """
@@ -157,10 +157,11 @@ def _ip(commands: str, netns: str | None = None) -> None:
 
 
 def remove(tag: str, namespaces: list[str], made_netns_folder: bool) -> list[str]:
-    """Remove a cluster's link, and its namespaces without processes; return what was removed."""
+    """Remove a cluster's link and namespaces, in which no process runs; return what was removed."""
     removed = []
     if Path(f"/sys/class/net/{tag}").exists():
-        # The kernel removes a namespace some time after its last process; the link is removed now.
+        # The kernel removes a namespace, with its links, some time after the last process has
+        # ended. So this link is removed explicitly.
         run(["ip", "link", "delete", tag])
         removed.append(f"link {tag}")
     for name in namespaces:

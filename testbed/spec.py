@@ -132,8 +132,8 @@ class ClusterLayout:
     def from_state(cls, state: Path) -> ClusterLayout:
         """Return the layout of a folder, which need not exist.
 
-        Raises InputError if its path is not allowed, or if it belongs to another user: anyone who
-        can write to it can run programs as root.
+        Raises InputError if its path is not allowed, or if it belongs to another user. The latter
+        is refused, since anyone who can write to the folder can run programs as root.
         """
         require_owned(state, "--state")
         state = Path(os.path.realpath(state))

@@ -40,7 +40,7 @@ class State:
     accelerator: str | None = None
     #: How long `up` took, seconds; None while it starts.
     up_took_s: float | None = None
-    #: True if miniclusters alone used /run/netns at the start, so that the last `down` removes it.
+    #: True if only miniclusters used /run/netns at the start. Then the last `down` removes it.
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def write(layout: ClusterLayout, state: State) -> None:
 
 
 def read(layout: ClusterLayout) -> State | None:
-    """Return the state; None if there is none or it is incomplete."""
+    """Return the state; None if `state.json` is missing or incomplete."""
     with suppress(OSError, ValueError, InputError):
         return _STATE.validate_json(layout.state_json.read_bytes())
     return None
@@ -79,7 +79,7 @@ def require_cluster(folder: Path) -> None:
 
 
 def claim(folder: Path) -> None:
-    """Create a state folder, and mark it as one."""
+    """Create a state folder with the marker file."""
     require_cluster(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     folder.chmod(0o755)  # with a umask such as 002, a group could write to it

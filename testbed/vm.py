@@ -197,8 +197,8 @@ _KERNEL_OPTIONS = (
     "console=ttyS0 panic=-1 nokaslr mitigations=off audit=0 apparmor=0 random.trust_cpu=on "
     "8250.nr_uarts=1 cryptomgr.notests nowatchdog loglevel=3"
 )
-#: With these options the kernel accepts an emulated clock, and gives all processes of a program the
-#: same addresses: QEMU translates code once for each address.
+#: With these options, the kernel accepts an emulated clock, and gives all processes of a program
+#: the same addresses. The latter saves time, since QEMU translates code once for each address.
 _EMULATED_KERNEL_OPTIONS = "no_timer_check tsc=reliable lpj=2600000 norandmaps"
 
 
@@ -247,9 +247,9 @@ def _enter_command(layout: ClusterLayout) -> list[str]:
 
 
 def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> Accelerator:
-    """Return `kvm` if a virtual machine boots with it, else `tcg`.
+    """Return `kvm` if a virtual machine boots with it, and otherwise `tcg`.
 
-    On nested hosts /dev/kvm may not work.
+    On a host that is itself a virtual machine, /dev/kvm may exist and not work.
     """
     if not Path("/dev/kvm").exists():
         return "tcg"
@@ -393,7 +393,7 @@ def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
 def pid(layout: ClusterLayout, name: str) -> int | None:
     """Return the PID of a virtual machine's QEMU; None if it is not running."""
     qemu_pid = number(read(_pidfile(layout, name)))
-    # Another process may have this PID by now, so it must be one of this cluster.
+    # Another process may have this PID by now. So the process must be in this cluster's namespace.
     return qemu_pid if qemu_pid in namespaces.pids_in([layout.netns(CONTROLLER)]) else None
 
 
