@@ -12,7 +12,8 @@ from pathlib import Path
 
 from analysis.display.lines import aligned_table
 
-#: Columns of a line. A figure takes one line, also in logs of CI, which are not terminals.
+#: Width of a line, characters. Each figure is on one line, even in logs of CI, which are no
+#: terminals.
 _WIDTH = 160
 _VERDICT = {True: "met", False: "MISSED", None: ""}
 
@@ -27,7 +28,7 @@ def main() -> int:
     topics = sorted(
         module.name
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-        # Packages hold what topics share.
+        # Packages are not topics. They contain code that topics share.
         if not module.ispkg and module.name != "__main__"
     )
     if unknown := sorted(set(names).difference(topics)):

@@ -19,7 +19,7 @@ _AIM = 0.6
 
 
 def run() -> list[BenchRow]:
-    """Measure the parts of each block, and the application's share of all."""
+    """Measure the parts of each block, and the application's share of the time of all blocks."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         blocks = parts_by_block(run_campaign("quick", Path(folder)))
     rows = [

@@ -1,4 +1,7 @@
-"""Sweeps over few numbers of cores against full sweeps: points measured, errors of predictions."""
+"""Compares sweeps over few numbers of cores with full sweeps: their points, and their errors.
+
+The error of a sweep is that of the predictions of the contention model fitted to it.
+"""
 
 from dataclasses import replace
 
@@ -13,8 +16,8 @@ from nimc.campaign.cases import evenly_spaced
 from records.units import percentage
 from tests.analysis.contention.made_sweeps import noisy_sweep
 
-#: Relative noise of a point. The study of the contention model found very little: 2 % is a harder
-#: case.
+#: Relative noise of a point. The study of the contention model found very little noise, so 2 % is a
+#: harder case.
 NOISES = (0.005, 0.02)
 SEEDS = range(3)
 #: Largest error that a short sweep may add, percentage points.
@@ -41,10 +44,10 @@ def run() -> list[BenchRow]:
 
 
 def comparison(name: str, noise: float) -> list[float]:
-    """Compare the short sweep of a published machine with its full one, as means over seeds.
+    """Compare the short sweep of a published machine with the full sweep, as means over seeds.
 
-    Returns the share of the full sweep's points, the error of the full sweep and that of the short
-    one, percent.
+    Returns the share of the full sweep's points that the short sweep has, the error of the full
+    sweep, and the error of the short sweep. Errors are in percent.
     """
     truth = evaluate.load_published(name)
     comparisons = [_comparison_of_seed(truth, seed, noise) for seed in SEEDS]

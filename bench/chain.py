@@ -1,4 +1,4 @@
-"""What it costs to chain, digest and keep the outputs of 10,000 samples, and to verify them.
+"""Measures the time to chain, digest and keep the outputs of 10,000 samples, and to verify them.
 
 python -m bench.chain FOLDER
 """
@@ -21,16 +21,16 @@ from tests.nimc.stored import counter_rows, store_run, with_figures
 
 #: Number of samples that are verified.
 _SAMPLE_COUNT = 10_000
-#: Largest time of verifying them.
+#: Aim: largest time of verifying them, seconds.
 _MAX_VERIFY_S = 5.0
-#: Length of the shortest run: a writer reports once a second, and the conductor makes runs longer
-#: until they have two such reports (`conductor.judge.length`).
+#: Length of the shortest run, seconds. A writer reports once a second, and the conductor makes runs
+#: longer until they have two such reports (`conductor.judge.length`).
 _SHORTEST_RUN_S = 2.0
-#: Largest share of a run's time that the chain may add.
+#: Aim: largest share of a run's time that the chain may add.
 _MAX_SHARE = 0.01
-#: Number of samples that are stored both ways, with and without the chain, in turn.
+#: Number of samples that are stored twice, with the chain and without it, in turn.
 _STORED_COUNT = 500
-#: Treatments of the made runs: the baseline, and those that have an effect.
+#: Number of treatments of the made runs: the baseline, and the treatments with an effect.
 _TREATMENT_COUNT = 1 + len(STREAM.effects)
 
 
@@ -52,7 +52,10 @@ def run() -> list[BenchRow]:
 
 
 def _storing_s(folder: Path) -> tuple[float, float]:
-    """Return the time to store a sample as a conductor does, and that to append its JSON alone."""
+    """Return the time to store a sample as a conductor does, and the time to append only its JSON.
+
+    Both are means over samples, seconds.
+    """
     pairs = _STORED_COUNT // _TREATMENT_COUNT
     made_samples = [with_figures(sample) for sample in samples(STREAM, pairs=pairs)]
     logs = folder / "with/logs/stream/0"
@@ -88,7 +91,7 @@ def write_run(run_folder: Path, size: int) -> None:
 def _verify() -> None:
     verified = verify(Path(sys.argv[1]) / "run")
     assert verified.is_sound
-    # Above it, since the outputs of warm-up runs are re-read too.
+    # The number is larger, since the outputs of warm-up runs are re-read too.
     assert verified.reread > _SAMPLE_COUNT
 
 

@@ -1,4 +1,4 @@
-"""The cost of the conductor: STREAM under it against STREAM by hand, and its time between runs."""
+"""Measures the cost of the conductor: STREAM under it and by hand, and its time between runs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from reframe_tests import stream
 from tests.conductor.treatments import treatments
 
 #: Number of pairs of a run under the conductor and a run by hand. The ratios of single pairs differ
-#: by several per cent; the median of 30 is known to about one per cent.
+#: by several per cent. The median of 30 pairs is known to about one per cent.
 _PAIRS = 30
 #: A check whose application does nothing.
 _NOTHING = """

@@ -1,9 +1,11 @@
-"""Planned against measured time of campaigns of this checkout on this host; `quick` by default.
+"""Compares planned and measured time of campaigns of this checkout on this host.
+
+The default campaign is `quick`.
 
 python -m bench durations CAMPAIGN...
 
 For each block, the time that ReFrame took is compared with the time that the plan expects for as
-many pairs. The plan knows no earlier runs.
+many pairs. The plan does not use times of earlier runs.
 """
 
 import json

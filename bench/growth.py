@@ -1,6 +1,6 @@
-"""How the costs of commands grow: each command is measured at two sizes of its input.
+"""Measures how the costs of commands grow with the size of their input.
 
-Each size has a process of its own. CI runs this module.
+Each command is measured at two sizes, each in a process of its own. CI runs this module.
 `python -m bench.growth plan 4000` measures one command at one size.
 """
 
@@ -34,14 +34,14 @@ from tests.analysis.history.tables import made_table, write_nights
 #: Largest exponent of cost over size, where 1 is linear and 2 quadratic. On an idle host most are
 #: below 1.1. The limit is higher, since CI measures while other programs run.
 _MAX_EXPONENT = 1.4
-#: The larger size over the smaller one.
+#: Ratio of the larger size to the smaller size.
 _SIZE_RATIO = 4
-#: A command whose exponent of processor time exceeds the limit is measured again, at most this
-#: often. The shortest time at each size is used, since other programs can only lengthen a time.
+#: A command whose exponent of processor time exceeds the limit is measured again, at most so many
+#: times. The shortest time at each size is used, since other programs can only lengthen a time.
 _MAX_RETRIES = 3
-#: Memory below this belongs to the allocator, not to the data.
+#: Less memory than this is rounded up to it, since it belongs to the allocator and not to the data.
 _MIN_MEMORY_B = 8 << 20
-#: Inputs are written to memory if there is space: samples are flushed one by one, which takes
+#: Inputs are written to memory if there is space, since samples are flushed one by one, which takes
 #: minutes on a disk.
 _MEMORY_FOLDER = Path("/dev/shm")
 _NEEDED_SPACE_B = 1 << 30
@@ -110,7 +110,7 @@ _COMMANDS = {
 
 
 def run() -> list[BenchRow]:
-    """Measure processor time, memory, and the exponents of both, for every command."""
+    """Measure processor time and memory of every command, and the exponents of both."""
     return [row for name, command in _COMMANDS.items() for row in _rows(name, command)]
 
 
@@ -136,7 +136,7 @@ def _rows(name: str, command: _Command) -> list[BenchRow]:
 
 
 def _exponent(costs: list[float]) -> float:
-    """Return the exponent of a cost that grows as a power of the size, from both costs."""
+    """Return the exponent of a cost that grows as a power of the size, from its two values."""
     smaller, larger = costs
     return math.log(larger / smaller, _SIZE_RATIO)
 

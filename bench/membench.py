@@ -1,4 +1,4 @@
-"""membench against STREAM, a plain loop and likwid-bench: ratios of rates on the same cores."""
+"""Compares the rates of membench, STREAM, a plain loop and likwid-bench on the same cores."""
 
 import json
 import platform
@@ -18,7 +18,7 @@ from records.checkout import ROOT
 from reframe_tests import membench, stream
 
 ROUNDS = 7
-#: Length of one run of a contender, other than STREAM's.
+#: Length of one run of a contender, seconds. STREAM has a length of its own.
 RUN_S = 0.5
 MEMBENCH = ROOT / "reframe_tests" / "src" / "membench"
 #: Bytes of one element of each of the triad's three arrays of doubles.
@@ -69,7 +69,7 @@ def _ratio_row(
 ) -> BenchRow | None:
     """Compare a kernel of membench with the fastest of other programs, in the same rounds.
 
-    None if none of the others ran.
+    None if none of the other programs ran.
     """
     available = [other for other in others if other in rates]
     if not available:

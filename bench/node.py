@@ -1,4 +1,4 @@
-"""The share of a core that this project takes beside an application, with `mpi_put`."""
+"""Measures the share of a core that this project uses beside an application and `mpi_put`."""
 
 import statistics
 import subprocess
@@ -15,7 +15,7 @@ from records.checkout import ROOT
 from records.errors import MachineError
 
 _RUN_S = 16.0
-#: Length of the part of a run in which processor time is counted.
+#: Length of the part of a run in which processor time is counted, seconds.
 _WINDOW_S = 12.0
 #: Number of runs under writes.
 _RUNS = 5
@@ -45,7 +45,7 @@ _CAMPAIGN = {
     "injector": {"name": "mpi_put"},
     "verify": {"foreign_cpus": None, "steal_share": None, "frequency_drop": None},
 }
-#: Words of a command line -> the part that its process belongs to. The first match counts.
+#: Words of a command line -> name of the part to which its process belongs. The first match counts.
 _PARTS = {
     f"sleep {_RUN_S}": "application",
     "/mpi_put ": "writers",
@@ -56,9 +56,9 @@ _PARTS = {
 }
 #: Parts of this project that run beside an application.
 _PROJECT_PARTS = ("ReFrame", "agents", "conductor", "`nimc run`")
-#: Largest share of a core that they may take together.
+#: Aim: largest share of a core that these parts may use together.
 _MAX_SHARE = 0.02
-#: Smallest share of a core that writers take in a run under writes.
+#: Smallest share of a core that writers use in a run under writes.
 _MIN_WRITERS_SHARE = 0.5
 
 
@@ -112,7 +112,7 @@ def _shares_by_window(folder: Path) -> list[dict[str, float]]:
 
 
 def _cpu_s_by_part(campaign_pid: int) -> dict[str, float]:
-    """Return part -> processor time of its processes, all descendants of the campaign's."""
+    """Return part -> processor time of its processes among the campaign process's descendants."""
     cpu_s_by_part: dict[str, float] = {}
     for pid in kernel_text.with_descendants([campaign_pid], dict(kernel_text.stats())):
         process = Path("/proc", str(pid))

@@ -1,4 +1,4 @@
-"""The time that planning takes: 10,000 cases, from the file to what `nimc plan` prints."""
+"""Measures the time to plan 10,000 cases, from reading the file to the output of `nimc plan`."""
 
 import io
 import tempfile
@@ -13,7 +13,7 @@ _MAX_S = 2.0
 
 
 def write(file: Path, cases: int) -> Path:
-    """Write a campaign of so many cases."""
+    """Write a campaign with a number of cases; return its file."""
     lines = (
         f"  - check: stream\n    case: c{i}\n    set: {{iterations: {i}}}\n"
         for i in range(1, cases + 1)

@@ -1,4 +1,7 @@
-"""Time and memory to read synthetic samples and make their report, in a process for each size."""
+"""Measures time and memory to read synthetic samples and make their report.
+
+Each number of samples is measured in a process of its own.
+"""
 
 import json
 import sys
@@ -17,7 +20,7 @@ _PAIRS = 12
 
 
 def run() -> list[BenchRow]:
-    """Measure time and memory at each size; only those of the largest have an aim."""
+    """Measure time and memory at each size; only the figures of the largest size have aims."""
     rows = []
     for size in _SIZES:
         cost = _report_cost(size)

@@ -1,4 +1,4 @@
-"""Time and memory of a timetable and of a simulation at scale, each in a process of its own."""
+"""Measures time and memory of a large timetable and of a large simulation, each in a process."""
 
 import json
 import sys

@@ -1,6 +1,7 @@
-"""What a campaign costs: node-seconds on Slurm, and the writers' rate, which its processes reduce.
+"""Measures what a campaign costs: node-seconds on Slurm, and a part of the writers' rate.
 
-Both are measured on a minicluster, with an application that sleeps. Needs root and Slurm.
+The processes of a campaign may reduce the rate. Both costs are measured on a minicluster, with an
+application that sleeps. Needs root and Slurm.
 """
 
 import os
@@ -19,21 +20,21 @@ from records.errors import MachineError
 from testbed.spec import Fabric
 from tests.undisturbed import UNJUDGED
 
-#: Blocks on Slurm, of which two run at a time: 20 take about 12 minutes.
+#: Number of blocks on Slurm. Two blocks run at a time, so that 20 take about 12 minutes.
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
 _RUN_S = float(os.environ.get("NIMC_BENCH_RUN_S", "15"))
 #: Number of blocks in which the writers' rate is read.
 _RATE_BLOCKS = 2
-#: Number of pairs of turns in each of them. The project's processes run in the first turn of a
-#: pair, and are suspended in the second.
+#: Number of pairs of turns in each of these blocks. The project's processes run in the first turn
+#: of a pair, and are suspended in the second.
 _TURN_PAIRS = 10
 _TURN_S = 5
 #: An emulated processor prints rows late, and bytes that it sends again are counted twice.
 _EMULATED_LIMITS = AcceptanceLimits(
     min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, retries=0, **UNJUDGED
 )
-#: How long after the end of a job slurmctld may report its accounting.
+#: Time after the end of a job within which slurmctld reports to the accounting, seconds.
 _ACCOUNTING_DELAY_S = 6.0
 
 

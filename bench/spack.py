@@ -1,4 +1,4 @@
-"""Time of `nimc spack`: concretizing, building from scratch, and a build that is up to date."""
+"""Measures the time of `nimc spack`: concretizing, a build from scratch, and one with no work."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ NO_OP_AIM_S = 2.0
 
 
 def run() -> list[BenchRow]:
-    """Measure the environments that NIMC_BENCH_STACKS names; nothing without Spack."""
+    """Measure the environments that NIMC_BENCH_STACKS names; no rows without Spack."""
     if not (os.environ.get("SPACK_ROOT") or shutil.which("spack")):
         print("spack: not measured: no Spack found (SPACK_ROOT, or spack on PATH)")
         return []

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the site also gets README, CONTRIBUTING, three generated pages and a report."""
+"""Hooks of mkdocs, which add README, CONTRIBUTING, generated pages and a report to the site."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
 
 
 def _workloads() -> Iterator[str]:
-    """Yield what each workload measures, and what proves its result, from its record."""
+    """Yield a table of what each workload measures and what proves its result."""
     yield "# All workloads\n\nGenerated from the records of `reframe_tests/`.\n\n"
     yield "| workload | figure of merit | better | proof | other figures (`fom_extra`) |\n"
     yield "|---|---|---|---|---|\n"

@@ -1,8 +1,8 @@
 """The sample run, which README, the tutorial and the docs site show: its files and its picture.
 
-`python -m scripts.sample_run` draws docs/report.png from docs/sample-run/. Given the folder of a
-finished run, it first copies that run to docs/sample-run/. The copy has no logs, and another path
-stands for that of the checkout.
+`python -m scripts.sample_run` draws docs/report.png from docs/sample-run/. If the folder of a
+finished run is given, it first copies this run to docs/sample-run/. The copy has no logs, and the
+path of the checkout is replaced by another path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ PICTURE = ROOT / "docs/report.png"
 _NEEDED_FOLDERS = ("samples", "counters", "provenance")
 #: Path that replaces the path of the checkout.
 _CHECKOUT = "/home/user/nimc"
-#: Width and height of the picture, pixels: it shows the page to the end of its summary.
+#: Width and height of the picture, pixels. The picture shows the page down to the end of its
+#: summary.
 _PICTURE_SIZE = 1200, 690
 
 
@@ -75,7 +76,7 @@ def _replace_checkout(record: Path, checkout: str) -> str:
 
 
 def draw_picture() -> None:
-    """Draw the top of the sample's report, as a browser shows it."""
+    """Draw the top of the sample run's report, as a browser shows it."""
     assert CHROMIUM, "chromium is not installed"
     width, height = _PICTURE_SIZE
     with TemporaryDirectory() as folder:
