@@ -367,8 +367,8 @@ def _pcie_limit(nodes: Sequence[NodeReport], device: ActiveDevice) -> str:
     if slowest_b_s >= device.rate_b_s:
         return ""
     return (
-        f" Its PCIe link carries at most {slowest_b_s * 8 / 1e9:.0f} Gbit/s, headers included:"
-        " writers cannot reach the rate of the port."
+        f" Its PCIe link reports {slowest_b_s * 8 / 1e9:.0f} Gbit/s, headers included: unless a"
+        " virtual machine shows it so, writers cannot reach the rate of the port."
     )
 
 
