@@ -29,7 +29,7 @@ def _about(run: RunData) -> View:
 
 
 def _provenance(run: RunData) -> View:
-    """The facts that all blocks share, and the other facts of the blocks of each record."""
+    """The facts that all blocks share, and for each record, the other facts and its blocks."""
     columns = ("provenance", "case", "block")
     rows = run.samples.select(columns).unique(maintain_order=True)
     blocks_by_sha = grouped(
@@ -37,7 +37,7 @@ def _provenance(run: RunData) -> View:
     )
     facts_by_sha = {sha: labelled_facts(run.provenance.get(sha, {})) for sha in blocks_by_sha}
     recorded_facts = [facts for facts in facts_by_sha.values() if facts]
-    # Lists would be slow: a block may have a hundred facts of each of its nodes.
+    # Sets are used, since lists would be slow: a block may have a hundred facts on each node.
     shared = set.intersection(*map(set, recorded_facts)) if recorded_facts else set()
     return View(
         shared=[fact for fact in recorded_facts[0] if fact in shared] if recorded_facts else [],
@@ -61,7 +61,7 @@ def _method(runs: Sequence[RunData]) -> View:
     has_emulated_writes = any(case.emulation_caveats for run in runs for case in run.cases)
     reword = page_rewording(runs)
     return View(
-        # `nimc measure` has no campaign.
+        # If `nimc measure` made all runs, the texts do not speak of a campaign.
         has_campaign=not all(command_of(run.header) for run in runs),
         meaning={
             verdict: reword(text)

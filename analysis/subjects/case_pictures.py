@@ -37,16 +37,16 @@ from records.text import one_line
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: If there are more points than this, they are rasterized.
+#: If there are more points than this, they are drawn as one raster image.
 RASTER_ABOVE = 3000
-#: Maximum characters of a tooltip.
+#: Maximum number of characters of a tooltip.
 _MAX_TOOLTIP_CHARACTERS = 200
 #: Columns of the samples that pictures show.
 _DRAWN_COLUMNS = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
 #: Columns that the tooltip of a run shows.
 _TOOLTIP_COLUMNS = ("key", "nodes", "fom", "status", "outcome", "reason")
-#: Kind of runs that do not count: their status, or `lost` for those without a figure of merit.
-#: Kind -> marker and style of their points.
+#: Kind of runs that do not count -> marker and style of their points. The kind is the run's status,
+#: or `lost` if the run has no figure of merit.
 _UNCOUNTED_POINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "warm-up": ("o", {"mfc": "none"}),
     "rejected": ("x", {}),
@@ -57,11 +57,11 @@ _COUNTED_STYLE: dict[str, Any] = {"alpha": 0.75, "mew": 0}
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Picture:
-    """All samples of one case: one strip per treatment, in order of time, with its median.
+    """The picture of all samples of one case: a strip per treatment, with the treatment's median.
 
-    `samples` has the columns of `pairs.judge_samples`. A run without a figure of merit is a cross
-    at the left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
-    the runs that count have enough room.
+    Samples are in order of time. `samples` has the columns of `pairs.judge_samples`. A run without
+    a figure of merit is a cross at the left edge. If a run that does not count lies beyond an edge,
+    it is drawn at the edge, so that the runs that count have enough room.
     """
     treatments = in_table_order(map(str, samples["arm"].unique(maintain_order=True)))
     divisor, scaled_unit = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
@@ -132,9 +132,9 @@ def _tooltips(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
 
 
 def _edges(figures: pl.Series) -> tuple[float, float]:
-    """The ends of the range of runs that count, with a quarter of it added on each side.
+    """The ends of the range of the figures, widened by a quarter of its length on each side.
 
-    If all figures are equal, a quarter of them is added.
+    If all figures are equal, the range is widened by a quarter of their value.
     """
     if figures.is_empty():
         return -np.inf, np.inf
@@ -144,7 +144,10 @@ def _edges(figures: pl.Series) -> tuple[float, float]:
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs") -> Picture:
-    """The slowdown of every pair of one case, and the interval and repeatability by treatment."""
+    """The picture of the slowdown of every pair of one case.
+
+    It also has the interval and the repeatability of each treatment.
+    """
     is_rasterized = pairs.height > RASTER_ABOVE
     has_one_baseline = len({row.baseline for row in rows}) == 1
 

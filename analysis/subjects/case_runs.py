@@ -1,4 +1,4 @@
-"""The runs of a case: conditions, control, writers, and the rejected runs."""
+"""Sections on the runs of a case: conditions, control, writers, and rejected runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OUTCOMES = {
     "no_fom": "The application's output has no figure of merit.",
     "accepted": "Recorded as accepted, but the reason shows that it cannot count.",
 }
-#: Maximum number of rejected runs that are listed one by one; samples.parquet has all.
+#: Maximum number of rejected runs that are listed one by one. The file samples.parquet has all.
 _MAX_LISTED_RUNS = 200
 #: Maximum number of reasons of rejected runs that are listed.
 _MAX_REASONS = 50
-#: Maximum number of target nodes that are named, of origin nodes, and of seeds.
+#: Maximum number of names in each of these lists: target nodes, origin nodes, seeds.
 _MAX_NAMES = 12
 
 
@@ -77,9 +77,9 @@ def conditions_text(samples: pl.DataFrame) -> str:
 
 
 def _writers_lines(counted_runs: pl.LazyFrame) -> list[str]:
-    """A line for each treatment and kind of writers: what they are, and their least `writer_share`.
+    """A line for each treatment and kind of writers, with the smallest `writer_share` of the runs.
 
-    This is a share of the rate alone, or of the requested rate if that is lower.
+    It is a share of the uncontended rate, or of the requested rate if that is lower.
     """
     columns = (
         "arm",
@@ -129,7 +129,7 @@ def _footprint_text(footprint_b: int | None) -> str:
 
 
 def _conditions_view(case: CaseData) -> View:
-    """A line on the control, one on disturbances, and the notes of the case's rows."""
+    """A line on the control, a line on disturbances, and the notes of the case's rows."""
     samples = case.samples.select("status", "same_host", "foreign_cpus", "steal_share").collect()
     cpu_shares = _runs_that_count(case).select("cpu_share").drop_nulls().collect()["cpu_share"]
     # A case without effects shows the notes of its controls and repeated baselines.

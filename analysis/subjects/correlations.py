@@ -1,6 +1,7 @@
 """Pearson's r of roles with the time, and of misses with stalls, over workloads and over runs.
 
-Table IV of Groves, Grant and Arnold (2016) has r over workloads.
+Roles are quantities that counters of processors measure, such as misses and stalls. Table IV of
+Groves, Grant and Arnold (2016) has r over workloads.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from analysis.subjects.paired_roles import (
 from analysis.subjects.paper import paper
 from records.roles import ROLES
 
-#: Column with the time of a run: its figure of merit if that is a time, else its duration.
+#: Column with the time of a run: its figure of merit if this is a time, otherwise its duration.
 TIME = "time"
 #: Column of Table IV in paper.json -> its role.
 TABLE_4_ROLES = {
@@ -40,18 +41,19 @@ TABLE_4_ROLES = {
     "l2_miss": "L2 misses",
     "l3_miss": "L3 misses",
 }
-#: Minimum number of points of a correlation with an interval.
+#: Minimum number of points that a correlation needs to have an interval.
 _MIN_POINTS = 4
-#: Number of points of the published correlations: the applications of figure 4.
+#: Number of points of the published correlations, which are the applications of figure 4.
 _PUBLISHED_POINTS = 6
 
 
 def _role_values(run: RunData) -> pl.DataFrame:
     """A row per run and role: the sum over ranks, and the run's time.
 
-    Repeated baselines and controls are left out, and so are runs in which a rank has no value. Each
-    level of the tool has its own price, so all values of a role in a case are from one level. Among
-    the levels with this role, it is the one with the most roles in the case.
+    Repeated baselines and controls are left out. Runs in which a rank has no value are left out,
+    too. Tools slow runs down differently, so all values of a role in a case are taken from runs
+    with the same tool. If several tools counted the role, the tool with the most roles in the case
+    is used.
     """
     values = values_of_roles(run)
     case_and_role = ["case", "role"]
@@ -78,8 +80,8 @@ def _measured_correlations(
 ) -> list[dict[str, Any]]:
     """A row per treatment and measured correlation.
 
-    `points` has a row per treatment, role and point, with its value and time. The point's name is
-    in the column `point_column`.
+    `points` has a row per treatment, role and point, with value and time. The column `point_column`
+    has the point's name: a workload or a run.
     """
     correlations = []
     for group in points.partition_by("treatment", maintain_order=True):
@@ -102,9 +104,10 @@ def _measured_correlations(
 def _correlated_values(
     points: pl.DataFrame, point_column: str
 ) -> Iterator[tuple[str, str, list[float], list[float]]]:
-    """Yield the time or a role of stalls, the role correlated with it, and the values of both.
+    """Yield the names and the values of each two quantities that are correlated.
 
-    Each role is correlated with the time, and misses are correlated with stalls.
+    The first is the time or a role of stalls, the second is a role. Each role is correlated with
+    the time, and misses are correlated with stalls.
     """
     rows_by_role = {role: rows for role in ROLES if (rows := points.filter(role=role)).height}
     for role, rows in rows_by_role.items():
@@ -120,18 +123,18 @@ def _correlated_values(
 
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """r of the points (x, y); None below four points, or if x or y does not vary."""
+    """Pearson's r of the points (x, y); None below four points, or if x or y does not vary."""
     if len(x) < _MIN_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     return float(np.corrcoef(x, y)[0, 1])
 
 
 def correlation_estimate(r: float | None, point_count: int) -> dict[str, float | None]:
-    """`r`, its interval from `r_low` to `r_high`, and `p`; all None without r.
+    """`r`, its interval from `r_low` to `r_high`, and `p`; all are None if `r` is None.
 
-    The points are taken as independent and normal. Then atanh(r) is nearly normal with variance
-    1 / (n - 3) for n points (Fisher 1921, Metron 1, 3-32). The p value, two-sided against r = 0,
-    follows from Student's t = r sqrt((n - 2) / (1 - r^2)).
+    The points are assumed to be independent and normal. Then atanh(r) is nearly normal with
+    variance 1 / (n - 3) for n points (Fisher 1921, Metron 1, 3-32). The p value is two-sided
+    against r = 0. It follows from Student's t = r sqrt((n - 2) / (1 - r^2)).
     """
     if r is None:
         return dict.fromkeys(("r", "r_low", "r_high", "p"))
@@ -145,7 +148,7 @@ def correlation_estimate(r: float | None, point_count: int) -> dict[str, float |
 
 
 def _published_correlations() -> list[dict[str, Any]]:
-    """Table IV as printed; intervals follow from its r and the number of points."""
+    """Table IV as printed, with intervals that follow from r and the number of points."""
     row_quantities = {"time": TIME, "stalled_cycles": STALLED_CYCLES}
     return [
         {
@@ -167,7 +170,7 @@ def _published_correlations() -> list[dict[str, Any]]:
 
 
 def _correlations_of_cases(run: RunData) -> pl.DataFrame:
-    """Correlations over workloads, and those of the paper; a point is the median of a workload.
+    """Correlations over workloads, measured and published; a point is the median of a workload.
 
     The table is empty if no correlation was measured.
     """

@@ -1,4 +1,7 @@
-"""The counts of tools and nodes, and the roles and counters without a count."""
+"""Sections on the counts of tools and nodes, and on what was not counted.
+
+Roles are quantities, such as misses of a cache, that processors count by different events.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ COUNTERS = Question(
 
 
 def _missing_counts(run: RunData) -> pl.DataFrame:
-    """Roles without a value, roles that a processor lacks, and counters that nodes lack."""
+    """Roles without a value, roles that a processor cannot count, and counters that nodes lack."""
     if not run.counters.height:
         return pl.DataFrame()
     return pl.DataFrame(
@@ -66,7 +69,7 @@ def _missing_counts(run: RunData) -> pl.DataFrame:
 
 
 def _roles_without_value(run: RunData) -> list[dict[str, Any]]:
-    """Roles that have no value in some runs, with the state of their counts."""
+    """A row for each role that has no value in some runs, with the state of its counts."""
     values = values_of_roles(run).filter(pl.col("value").is_null()).select("role", "state")
     return [
         {"what": role, "where": "some or all runs", "reason": _WHY_UNUSED.get(state, state)}
@@ -75,10 +78,10 @@ def _roles_without_value(run: RunData) -> list[dict[str, Any]]:
 
 
 def _roles_without_event(run: RunData) -> list[dict[str, Any]]:
-    """Roles that the tools of the run cannot count on the processors of its targets."""
+    """A row for each tool and processor of a target, with the roles that the tool cannot count."""
     tools = run.counters.filter(IS_TOOL_COUNT)["tool"].unique()
     programs = {str(tool).partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
-    # Hosts of older versions have no `processor`.
+    # Records of older versions have no `processor`.
     hosts = hosts_of_targets(run) if len(tools) else []
     rows = []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
@@ -98,7 +101,7 @@ def _roles_without_event(run: RunData) -> list[dict[str, Any]]:
 
 
 def _missing_node_counters(run: RunData) -> list[dict[str, Any]]:
-    """Counters that nodes lack, with the number of nodes."""
+    """A row for each counter that nodes lack, with the number of these nodes."""
     nodes_of_counters = grouped(
         (counter_and_need, node)
         for record in run.provenance.values()
@@ -111,7 +114,7 @@ def _missing_node_counters(run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-#: State of counts -> why they are not used. Other states explain themselves.
+#: State of counts -> the reason why they are not used. Other states are shown as they are.
 _WHY_UNUSED = {"multiplexed": "the events took turns on the counters, so they are not used"}
 NOT_COUNTED = Question(
     name="not_counted",
@@ -126,7 +129,7 @@ NOT_COUNTED = Question(
 
 
 def _counters_file(runs: Sequence[RunData]) -> Files:
-    """counters.parquet, if anything was counted."""
+    """The file counters.parquet, or none if nothing was counted."""
     has_counts = any(run.counters.height for run in runs)
     return {"counters.parquet": table_of_runs(runs, "counters")} if has_counts else {}
 

@@ -21,7 +21,7 @@ from records.units import percentage, plural
 def sentence(row: Result, reword: Callable[[str], str] = str) -> str:
     """The effect of one treatment on one case, in a sentence with its interval.
 
-    `reword` adapts the explanation of the verdict to the command that was typed.
+    `reword` rewrites the explanation of the verdict so that it fits the command that was typed.
     """
     if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {MIN_VALUES} needed."
@@ -40,7 +40,7 @@ def sentence(row: Result, reword: Callable[[str], str] = str) -> str:
 
 
 def _mean_text(row: Result) -> str:
-    """State the change of the mean time, and the number of slow outliers."""
+    """Sentence on the change of the mean time, and on the number of slow outliers."""
     if row.mean is None or row.hit is None:
         return ""
     hit_runs = round(row.hit.value * row.pairs)
@@ -57,7 +57,7 @@ def _mean_text(row: Result) -> str:
 
 
 def _limits_text(row: Result) -> str:
-    """State the bounds of 'no effect', or the range of effects that is still possible."""
+    """Sentence on the bounds of 'no effect', or on the range of effects that are still possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
         unseen_share = percentage(max_unseen_share(row.pairs))
@@ -76,14 +76,14 @@ def _limits_text(row: Result) -> str:
     return ""
 
 
-#: The sentences of a case with more effects are folded.
+#: If a case has more effects than this, its sentences are folded.
 _MAX_OPEN_SENTENCES = 6
 
 
 def _effects_view(run: RunData) -> View:
     return View(
         effects=run.effect_table_rows,
-        # True if a treatment is paired with another baseline than plain `off`.
+        # True if the baseline of a treatment is not plain `off`.
         has_other_baselines=any(row.baseline != BASELINE for row in run.results),
     )
 

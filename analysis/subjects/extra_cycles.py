@@ -22,7 +22,8 @@ from analysis.subjects.paired_roles import (
 def _losses(run: RunData) -> pl.DataFrame:
     """A row per pair and role of stalls: the extra cycles, and the extra stalls.
 
-    It has the treatments that make wrapped runs slower: their whole interval lies above 1.
+    Only treatments that slow down runs with the tool are included. The whole interval of their
+    slowdown lies above 1.
     """
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1

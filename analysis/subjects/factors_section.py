@@ -1,6 +1,6 @@
-"""By factor: slowdowns against rates and levels, and the price and gain of each level.
+"""Sections by factor: slowdowns against rates and levels; the price and gain of each level.
 
-The estimates are those of a run's results and contrasts.
+The estimates are taken from a run's results and contrasts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _RATE_FACTOR = "rate"
 
 
 def _level_rows(run: RunData, *, rates: bool) -> pl.DataFrame:
-    """A row per effect of the cases whose effects differ in a factor, in order of levels.
+    """A row per effect, in order of levels, in cases whose effects differ in the level of a factor.
 
-    With `rates`, these are the cases whose effects differ in the rate; without it, the other cases.
-    `factor` is the rate if that varies, else the factor with the most levels. `line` is the arm
-    with its level of the next factor that varies. `at` has the levels of the remaining factors.
+    If `rates` is true, only cases whose effects differ in the rate are included. If it is false,
+    only the other cases are included. In a row, `factor` is the rate if the rate varies in the
+    case, and otherwise the factor with the most levels. `line` is the arm with its level of the
+    next factor that varies. `at` has the levels of the remaining factors.
     """
     effects_by_case = grouped((row.case, row) for row in run.results if row.role == "effect")
     sizes_b = _level_sizes(run)
@@ -63,7 +64,7 @@ def _level_sizes(run: RunData) -> LevelSizes:
 
 
 def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str, Any]]:
-    """The rows of the effects of one case; none if they differ in no factor."""
+    """The rows of the effects of one case. There are no rows if no factor varies."""
     levels_by_factor = grouped((name, _level(row, name)) for row in effects for name in row.factors)
     level_counts = {name: len(set(levels)) for name, levels in levels_by_factor.items()}
     varied_factors = [name for name, count in level_counts.items() if count > 1]
@@ -116,7 +117,8 @@ def _sort_key(row: Result, factor: str, sizes_b: LevelSizes) -> tuple[float, boo
     """
     level = _level(row, factor)
     quantity = sizes_b.get((row.case, row.arm, factor), level_value(level))
-    # Names of treatments leave out first levels.
+    # A treatment's name has the factor unless the level is the first one, so the first level is
+    # sorted before the others.
     return quantity, factor in arm_and_levels(row.arm).levels, level
 
 
@@ -160,7 +162,7 @@ LEVELS = replace(
 
 
 def _contrasts(run: RunData) -> pl.DataFrame:
-    """A row per contrast of the run; levels as text."""
+    """A row per contrast of the run, with levels as text."""
     rows = [
         {
             "case": contrast.case,

@@ -1,4 +1,7 @@
-"""The picture at the top: every slowdown, in the style of Groves, Grant and Arnold's figure 3."""
+"""The picture at the top of the report: every slowdown.
+
+It has the style of figure 3 of Groves, Grant and Arnold (2016).
+"""
 
 from __future__ import annotations
 
@@ -37,16 +40,17 @@ if TYPE_CHECKING:
 
 #: Width of the picture of all cases on wide screens, inches.
 WIDE_IN = 9.9
-#: Maximum number of effects in a picture that has all of them, and maximum number of characters in
-#: each line of their labels.
+#: If there are more effects, or a line of a label has more characters, the picture does not show
+#: all effects.
 _MAX_EFFECTS, _MAX_LINE_CHARACTERS = 12, 36
 
 
 def first_picture_view(run: RunData) -> View | None:
-    """The slowdown of each case next to the published one; None if no case has an interval.
+    """The slowdown of each case next to the published slowdown; None if no case has an interval.
 
-    If there are many effects, or their names are long, a case with several effects shows only those
-    at the first levels of all factors. The sections by factor show the others.
+    If there are many effects, or their names are long, the picture leaves out some effects of cases
+    with several effects. Only those at the first levels of all factors remain. The sections by
+    factor show the others.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
     label_lines = [line for row in rows for line in label(row.arm).split("\n")]
@@ -81,14 +85,15 @@ def first_picture_view(run: RunData) -> View | None:
 
 
 def _has_first_levels(row: Result) -> bool:
-    """Return whether all factors of a treatment are at their first levels, which names omit."""
+    """Return whether all factors of a treatment are at their first levels. Names omit these."""
     return not arm_and_levels(row.arm).levels
 
 
 def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:
-    """The effects of all cases, one row each, with repeatability, control and published slowdown.
+    """The picture of all effects, with repeatability, control and published slowdown of each.
 
-    `published` has the published slowdown of each row, or None. It is drawn as a hollow diamond.
+    `published` has the published slowdown of each of `rows`, or None. It is drawn as a hollow
+    diamond.
     """
     labels = [
         row.case if row.arm == DEFAULT_TREATMENT else f"{row.case} {label(row.arm)}" for row in rows

@@ -1,9 +1,13 @@
-"""Cache or memory: whether loss follows the memory that writes pass through, by working set.
+"""Cache or memory: does the loss grow with the memory that writes pass through?
 
-A cell is a working set (memory that each rank works in) and a footprint (memory of a target that
-all writers' messages pass through). Two footprints are compared: the largest one within an eighth
-of a socket's last-level cache, whose writes stay in a cache, and the largest one of at least twice
-all these caches, whose writes reach memory. docs/memory.md#cache-or-memory has the rule.
+A cell is a combination of a working set (memory that each rank works in) and a footprint (memory of
+a target that all writers' messages pass through). Two footprints are compared for each working set:
+
+- inside: the largest footprint up to an eighth of a socket's last-level cache. Its writes stay in
+  the cache.
+- beyond: the largest footprint of at least twice all last-level caches. Its writes reach memory.
+
+docs/memory.md#cache-or-memory has the rule.
 """
 
 from __future__ import annotations
@@ -29,12 +33,12 @@ from records.arms import arm_and_levels
 
 Values = NDArray[np.float64]
 
-#: The share of a socket's last-level cache that devices write into on many processors: two ways of
-#: 11 to 16.
+#: Largest footprint that is inside, as a share of a socket's last-level cache. On many processors,
+#: devices write into this share of the cache: two ways of 11 to 16.
 _INSIDE_SHARE = 1 / 8
-#: Least multiple of all last-level caches that a footprint must have to reach memory.
+#: Smallest footprint that reaches memory, as a multiple of all last-level caches.
 _BEYOND_MULTIPLE = 2
-#: Largest chance that any of a run's statements of one kind is wrong.
+#: Largest chance that at least one of a run's statements of the same kind is wrong.
 _ERROR_LEVEL = 0.05
 #: Factors whose levels name a cell.
 _CELL_FACTORS = {"footprint", "working_set"}
@@ -43,9 +47,10 @@ _WORKING_SET_COLUMNS = ["case", "working_set", "working_set_b"]
 
 
 def _caches(run: RunData) -> dict[str, pl.Expr]:
-    """Bytes of a target node's second-level cache, all last-level caches, and those of a socket.
+    """Bytes of the caches of a target node: second level, last level, and last level per socket.
 
-    The target with the largest last-level caches is used; null if the kernel does not report them.
+    The target with the largest last-level caches is used. Sizes are null if the kernel does not
+    report them.
     """
     hosts = [host for host in hosts_of_targets(run) if host.get("llc_total_b")]
     largest = max(hosts, key=lambda host: host["llc_total_b"], default={})
@@ -56,9 +61,9 @@ def _caches(run: RunData) -> dict[str, pl.Expr]:
 def _runs_under_writes(run: RunData) -> pl.DataFrame:
     """A row per run under writes, in cases with several footprints.
 
-    `reference` is the time that the run's time is compared with: that of the control if any run of
-    its case and baseline has one, else that of the baseline. `repeated` is the time of the repeated
-    baseline; null with a control.
+    `reference` is the time with which the run's time is compared. It is the time of the control if
+    any run of the same case and baseline has a control, and otherwise the time of the baseline.
+    `repeated` is the time of the repeated baseline. It is null if `reference` is the control's.
     """
     writing_runs = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
     writes = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
@@ -88,7 +93,7 @@ def _runs_under_writes(run: RunData) -> pl.DataFrame:
 
 
 def _varies_only_cells(arm: str) -> bool:
-    """Return whether all factors but those of cells are at their first levels in a treatment."""
+    """Return whether a treatment has the first levels of all factors except `_CELL_FACTORS`."""
     return arm_and_levels(arm).levels.keys() <= _CELL_FACTORS
 
 
@@ -156,7 +161,8 @@ CELLS = Question(
 def _inside_and_beyond(run: RunData) -> pl.DataFrame:
     """A row per pair and working set: the times with footprints inside and beyond the cache.
 
-    Each row also has the pair's reference, and which statements are shown for the working set.
+    Each row also has the pair's reference, and whether each of `_STATEMENTS` is shown for the
+    working set.
     """
     rows = _runs_under_writes(run)
     if rows.is_empty():
@@ -183,10 +189,12 @@ def _inside_and_beyond(run: RunData) -> pl.DataFrame:
     )
 
 
-#: Statement -> the columns of the two times that it compares and, for `loss` and `same`, of the
-#: repeated baseline.
-#: loss, same: inside the cache there is a loss; there is none above the margin.
-#: more, no_more: beyond the cache there is more loss than inside; there is none above the margin.
+#: Statement -> columns of the two times that it compares. `loss` and `same` also have the column of
+#: the repeated baseline.
+#: loss: with the footprint inside the cache, there is a loss.
+#: same: with the footprint inside the cache, there is no loss above the margin.
+#: more: with the footprint beyond the cache, the loss is larger than inside.
+#: no_more: with the footprint beyond the cache, the loss is not larger by more than the margin.
 _STATEMENTS = {
     "loss": ("inside", "reference", "repeated"),
     "same": ("inside", "reference", "repeated"),
@@ -196,9 +204,9 @@ _STATEMENTS = {
 
 
 def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
-    """A row per working set, and whether each statement is shown for it.
+    """A row per working set, and whether each of `_STATEMENTS` is shown for it.
 
-    Each statement is corrected by Holm over the working sets of the run.
+    The p values of each statement are corrected by Holm's method over the working sets of the run.
     """
     groups = pairs.partition_by(_WORKING_SET_COLUMNS, maintain_order=True)
     statements = pl.concat(group.select(_WORKING_SET_COLUMNS).head(1) for group in groups)
@@ -207,14 +215,17 @@ def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
         test = p_outside_margin if name in ("same", "no_more") else evidence.p_longer
         p = holm([evidence.p_over_interims(_log_times(group, columns), test) for group in groups])
         statements = statements.with_columns((pl.Series(p) <= _ERROR_LEVEL).alias(name))
-    # A loss that is shown to lie within the margin does not count.
+    # A loss that is shown to lie within the margin does not count as a loss.
     return statements.with_columns(
         loss=pl.col("loss") & ~pl.col("same"), more=pl.col("more") & ~pl.col("no_more")
     )
 
 
 def _log_times(group: pl.DataFrame, columns: Sequence[str]) -> Values:
-    """Logarithms of the times in `columns`, a row per pair; NaN for a missing repeated baseline."""
+    """Logarithms of the times in `columns`, a row per pair.
+
+    A missing repeated baseline is NaN.
+    """
     treated, reference, *_ = columns
     complete = group.drop_nulls([treated, reference])
     times = complete.select(pl.col(columns).cast(pl.Float64).log())
@@ -237,7 +248,10 @@ _SENTENCES = {
 
 
 def cause(table: pl.DataFrame) -> str:
-    """The cause that all working sets of a case show together, else `INCONCLUSIVE`."""
+    """The cause that the working sets of a case show together, or `INCONCLUSIVE`.
+
+    A loss must be shown for at least one working set. 'No loss' must be shown for all of them.
+    """
     cache_loss, memory_loss = bool(table["loss"].any()), bool(table["more"].any())
     no_cache_loss, no_memory_loss = bool(table["same"].all()), bool(table["no_more"].all())
     if cache_loss and memory_loss:
@@ -252,7 +266,7 @@ def cause(table: pl.DataFrame) -> str:
 
 
 def _sentences(table: pl.DataFrame) -> list[str]:
-    """A sentence per case, which also names the working sets that lack evidence."""
+    """A sentence per case, which also names the working sets with too little evidence."""
     sentences = []
     for (case,), rows in table.group_by("case", maintain_order=True):
         working_sets = {

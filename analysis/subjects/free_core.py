@@ -1,7 +1,8 @@
-"""A core left free: what it shows about the fabric, and whether it served the network device.
+"""A core that the application leaves free: is the fabric the cause of the loss, or the core?
 
 With a free core, Groves, Grant and Arnold (2016, figure 6c) found no loss, although as many writes
-crossed the fabric. So the fabric was not the cause. They had bound the driver to that core.
+crossed the fabric. So the fabric was not the cause. In the paper, the driver of the network device
+was bound to the free core. So it is also shown whether the free core served the network device.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _LOSS_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_loss]
 
 
 def _short_writes(run: RunData) -> pl.DataFrame:
-    """A row per effect of short writes with a free core: its slowdown, and that with all cores."""
+    """A row per effect of short writes with a free core.
+
+    `free` is its slowdown. `full` is the slowdown under the same writes if all cores are used.
+    """
     results = {(row.case, row.arm): row for row in run.results}
     rows = []
     for row in run.results:
@@ -105,12 +109,18 @@ FABRIC = Question(
 
 
 def _interrupts(run: RunData) -> pl.DataFrame:
-    """A row per run with free cores, target node and network device: its interrupts.
+    """A row for each run with free cores, each of its target nodes, and each network device.
 
-    `bound` is the number of interrupts that are bound to free cores, `all` the number of all
-    interrupts. `came` is the number of interrupts during the run, `threads` the processor time of
-    all kernel threads; `came_free` and `threads_free` are those on free CPUs. These four are None
-    if they were not counted.
+    Columns on the device's interrupts and on kernel threads:
+
+    - `all`: number of the device's interrupt numbers (IRQs)
+    - `bound`: number of these IRQs that are bound to free CPUs only
+    - `came`: number of times that the device interrupted a CPU during the run
+    - `came_free`: number of these interrupts that free CPUs served
+    - `threads`: processor time of all kernel threads during the run
+    - `threads_free`: the part of this time that was spent on free CPUs
+
+    The last four are None if they were not counted.
     """
     treatments = run.samples["factors"].unique()
     if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):
@@ -152,9 +162,9 @@ def _interrupts(run: RunData) -> pl.DataFrame:
 
 
 def _records_with_free_cpus(run: RunData) -> pl.DataFrame:
-    """A row per run that counts and target node, with the CPUs left free there.
+    """A row for each run that counts and each of its target nodes, with the node's free CPUs.
 
-    `rank` is the node's index in its run, as in the counts of nodes.
+    `rank` is the index of the node in its run. Counts of nodes have the same index.
     """
     nested = read_nested(run.path)
     run_rows = nested.frame.with_row_index("row").select("row", "key", "provenance")
@@ -168,7 +178,7 @@ def _records_with_free_cpus(run: RunData) -> pl.DataFrame:
 
 
 def _interrupt_counts(run: RunData) -> dict[tuple[str, int, str], float]:
-    """Run, index of the node, and counter -> value, for interrupts and kernel threads."""
+    """Key of the run, index of the node, counter -> value, for interrupts and kernel threads."""
     event = pl.col("event").cast(pl.String)
     rows = run.counters.filter(
         pl.col("tool").cast(pl.String) == NODE_TOOL,
@@ -181,14 +191,14 @@ def _interrupt_counts(run: RunData) -> dict[tuple[str, int, str], float]:
 
 
 def _site_devices(run: RunData) -> set[str]:
-    """The devices that the site file names, without their ports; empty if it names none."""
+    """The devices that the site file names, without their ports; empty if it names no device."""
     site = mapping_or_empty(run.header.facts.get("site"))
     rails = [mapping_or_empty(rail).get("device") for rail in site.get("rails") or []]
     return {str(name).split(":")[0] for name in [site.get("device"), *rails] if name}
 
 
 def _interrupt_sentences(table: pl.DataFrame) -> Sequence[str]:
-    """A sentence on each device of a node: the shares of its interrupts on free cores."""
+    """A sentence on each device of a node: which share of its interrupts is on free cores."""
     sentences = []
     for row in table.to_dicts():
         clauses = [
@@ -206,7 +216,7 @@ def _interrupt_sentences(table: pl.DataFrame) -> Sequence[str]:
 
 
 def _positive_total(column: str) -> pl.Expr:
-    """The sum of a column; null if it is 0, since nothing was counted."""
+    """The sum of a column. It is null if the sum is 0, since then nothing was counted."""
     total = pl.col(column).sum()
     return pl.when(total > 0).then(total)
 

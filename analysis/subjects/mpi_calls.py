@@ -1,6 +1,7 @@
 """Figures 1 and 3 of the multirail study, for this machine: time in MPI calls.
 
-The tool mpip counted the calls, in runs without writers.
+The tool mpip counted the calls, in runs without writers (quiet runs). The study compares rail
+policies of MPI, which say which of a node's network interfaces (rails) are used.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _EVENTS = [
 def _quiet_runs(run: RunData) -> pl.DataFrame:
     """A row per run without writers whose MPI calls were counted, with a column per event.
 
-    Values are sums over ranks. A run is left out if a rank has no value, or if a factor other than
-    the tool and the policy of MPI is not at its first level. If a run was repeated, its last
+    Values are sums over ranks. A run is left out if a rank has no value. All factors except the
+    tool and the policy of MPI must be at their first levels. If a run was repeated, its last
     attempt that counts is used.
     """
     labels = pl.col("case", "arm", "tool", "event").cast(pl.String)
@@ -75,8 +76,8 @@ def _calls(run: RunData) -> pl.DataFrame:
 def _calls_of_runs(quiet_runs: pl.DataFrame) -> pl.DataFrame:
     """A row per run and kind of call, with the run's number in order of time.
 
-    `time_s` is the sum over ranks. `share` is `time_s` divided by the application's time.
-    `message_b` is the mean size of a message; null if there was none.
+    `time_s` is the sum over ranks. `share` is `time_s` / the application's time. `message_b` is the
+    mean size of a message. It is null if there was no message.
     """
     numbered_runs = quiet_runs.with_columns(
         has_first_policy=pl.col("changed_factors").list.len() == 0,
@@ -102,7 +103,8 @@ def _calls_of_runs(quiet_runs: pl.DataFrame) -> pl.DataFrame:
 def _shares(run: RunData) -> pl.DataFrame:
     """A row per pair and kind of call at the first policy.
 
-    It has the means of the pair's runs, since these share their conditions.
+    A row has the means over the pair's runs, which are its baseline and its repeated baseline.
+    These run under the same conditions.
     """
     calls = _calls(run).filter("has_first_policy")
     pairs = calls.group_by("case", "tool", "kind", "block", "pair", maintain_order=True)
@@ -127,7 +129,8 @@ CALLS = Question(
 def _runs_under_several_policies(run: RunData) -> pl.DataFrame:
     """A row per run and kind of call, in cases with several policies.
 
-    `time_s` is the mean over ranks. A single policy would show only noise.
+    `time_s` is the mean over ranks. Cases with a single policy are left out, since they would show
+    only noise.
     """
     runs = _calls(run).filter(pl.col("policy").n_unique().over("case") > 1)
     runs = runs.sort("has_first_policy", descending=True, maintain_order=True)
@@ -150,9 +153,12 @@ RUN_TIMES = Question(
 
 
 def _call_times(run: RunData) -> pl.DataFrame:
-    """A row per pair, kind of call and later policy: its time, and that of the first policy.
+    """A row per pair, kind of call and policy other than the first.
 
-    All times of a kind and policy are null if one of them is 0: then a run made no such call.
+    `value` is the time of calls under this policy, `baseline_value` the time under the first
+    policy, and `repeated_value` the time in the repeated baseline of the first policy. If one of
+    these times is 0 in any pair, a run made no such call. Then all times of this kind of call and
+    policy are null.
     """
     keys, pair_columns = ["case", "tool", "kind"], ["block", "pair"]
     runs = _calls(run)

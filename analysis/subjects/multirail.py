@@ -1,4 +1,7 @@
-"""The multirail study: its published findings on workloads, and the words for its comparisons."""
+"""The multirail study: its published findings on workloads, and verdicts on its comparisons.
+
+A rail is one of several network interfaces of a node. A rail policy says which rails are used.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from analysis.questions.question import INCONCLUSIVE, Limit
 #: Name of the factor that sets the rail policy of the MPI library.
 MPI_FACTOR = "mpi_rail"
 TOOL_FACTOR = "tool"
-#: When a difference between rail policies is named.
+#: Text for readers of the page: the rule by which a difference between rail policies is named.
 DIFFERENCE_RULE = (
     " A difference is named if its whole interval lies on one side of 1, and the estimate lies"
     " beyond what repetitions of the baseline show. One comparison in twenty does so by chance."
@@ -30,7 +33,10 @@ def published() -> dict[str, Any]:
 
 
 def published_sentences(figure: str) -> Callable[[pl.DataFrame], list[str]]:
-    """Return a function: the rows of an answer -> a sentence with the findings on its workloads."""
+    """Return a function that makes sentences from the rows of an answer.
+
+    The sentence has the published findings of a figure on the workloads of these rows.
+    """
     return partial(_sentences, figure)
 
 
@@ -45,9 +51,11 @@ def _sentences(figure: str, table: pl.DataFrame) -> list[str]:
 
 
 def ratio_limits(estimate: str, word_above: str, word_below: str) -> tuple[Limit, ...]:
-    """The limits of a ratio, from the columns `floor_low`, `floor_high` and `margin` of its row.
+    """The words for a ratio, each with its condition on the row's columns.
 
-    `word_above` is the word for a ratio above 1, `word_below` for one below.
+    `estimate` is the name of the ratio. The interval of the repeated baseline, `floor_low` to
+    `floor_high`, and `margin` are columns of the row, too. `word_above` is the word for a ratio
+    above 1, `word_below` the word for a ratio below 1.
     """
     value, low, high = (pl.col(f"{estimate}{end}") for end in ("", "_low", "_high"))
     floor_low, floor_high, margin = (pl.col(name) for name in ("floor_low", "floor_high", "margin"))

@@ -1,15 +1,15 @@
-"""RDMA and NUMA: how much of their rates communications and workers keep next to each other.
+"""RDMA and NUMA: which share of their rates communications and workers keep beside each other.
 
 Communications are the writes or reads that writers make. Workers are the application, which loads
 memory. A cell is a combination of four levels:
 
 - the direction (write, read);
-- the NUMA node of the buffer (`nic`: that of the network interface, `other`: another one);
-- the load, which workers put on the memory of this node;
+- the NUMA node of the buffer (`nic`: the node of the network interface, `other`: another node);
+- the load that workers put on the memory of this node;
 - the NUMA node of the workers.
 
-The runs of a cell are those of all treatments with its levels, from one case or several. Rates of
-communications come from the target device's counters if it has any: bytes received for writes,
+A cell has the runs of all treatments with its levels, from one case or several cases. If the
+target's device has counters, rates of communications come from them: bytes received for writes,
 bytes sent for reads.
 """
 
@@ -35,8 +35,8 @@ _LEVELS = {
     "workers": ("nic", "other", "free", ""),
 }
 CELL_COLUMNS = tuple(_LEVELS)
-#: Columns of `samples.parquet` (docs/data.md) beside the rates. `comm_node` is the NUMA node of the
-#: writers' buffers, `own_binding` the NUMA binding that the injector does itself.
+#: Columns of `samples.parquet` (docs/data.md) besides the rates. `comm_node` is the NUMA node of
+#: the writers' buffers. `own_binding` is the NUMA binding that the injector does itself.
 RUN_FIGURES = ("target_on_node_share", "target_pinned_b", "message_b", "comm_node", "own_binding")
 RATE_COLUMNS = ("counted_b_s", "writer_rate_b_s")
 
@@ -44,9 +44,10 @@ RATE_COLUMNS = ("counted_b_s", "writer_rate_b_s")
 def cell_treatments(run: RunData) -> pl.DataFrame:
     """Treatments with all levels of a cell: case, arm, baseline and cell, in the table's order.
 
-    If direction is not a factor, it is that of the writers. If a case has several treatments of a
-    cell, the one with the shortest name is used: names omit first levels, so it has the first level
-    of every other factor. The table is empty if the run is not about NUMA nodes.
+    If direction is not a factor, the direction of the writers is used. If a case has several
+    treatments of a cell, the treatment with the shortest name is used. It has the first level of
+    every other factor, since names omit first levels. The table is empty if the run is not about
+    NUMA nodes.
     """
     if not numa_nodes(run):
         return pl.DataFrame()
@@ -83,7 +84,7 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
 
 
 def numa_nodes(run: RunData) -> int:
-    """The number of NUMA nodes of the machine; 0 if the run is not about them."""
+    """The number of NUMA nodes of the machine; 0 if the run is not about NUMA nodes."""
     numa_facts = [record["numa"] for record in run.provenance.values() if "numa" in record]
     return max((int(facts["numa_nodes"]) for facts in numa_facts), default=0)
 
@@ -91,8 +92,8 @@ def numa_nodes(run: RunData) -> int:
 def communication_runs(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """A row per run of a cell, with its `rate_b_s`.
 
-    A cell without a run that counts has one row, without a rate. `counted_by` is `target` only if
-    the target's device counted every run of the cell.
+    A cell without a run that counts has one row, without a rate. `counted_by` is `target` if the
+    target's device counted every run of the cell, and otherwise `origin`.
     """
     is_by_target = pl.col("counted_b_s").null_count().over(CELL_COLUMNS) == 0
     return treatments.join(
@@ -106,9 +107,9 @@ def communication_runs(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataF
 def _cell_runs(run: RunData) -> pl.DataFrame:
     """A row per run of a cell; `side` is `communications`, `workers` or `workers, control`.
 
-    A row of communications has `rate_b_s`, and in `rates_without_workers` the list of rates of the
-    same cell without workers. A row of workers has the times of a pair, and the rate of its run. If
-    several cases have the cell, only the first case has rows of workers.
+    A row of communications has `rate_b_s`, and the list `rates_without_workers`: the rates of the
+    same cell without workers. A row of workers has the times of a pair, and the workers' rate in
+    `rate_b_s`. If several cases have the cell, only the first case has rows of workers.
     """
     treatments = cell_treatments(run)
     if treatments.is_empty():
@@ -122,9 +123,10 @@ def _cell_runs(run: RunData) -> pl.DataFrame:
 
 
 def _with_rates_without_workers(rows: pl.DataFrame) -> pl.DataFrame:
-    """Runs of communications, with the rates of the same buffer and direction without workers.
+    """Add `rates_without_workers` to runs of communications.
 
-    The rates are null in the rows of cells without workers.
+    These are the rates with the same buffer and direction, but without workers. They are null in
+    the rows of cells that have no workers themselves.
     """
     columns = ["direction", "buffer"]
     idle_cells = rows.filter(load=IDLE).group_by(columns)
@@ -149,7 +151,7 @@ def _worker_rows(treatments: pl.DataFrame, pairs: pl.DataFrame) -> list[pl.DataF
         # A control belongs to a baseline. Cells that share the baseline share the control.
         "workers, control": cells.drop("arm").join(controls, on=["case", "baseline"]),
     }
-    # `value` is a time: the inverse of the workers' rate.
+    # `value` is a time. Its inverse is the workers' rate.
     return [
         rows.with_columns(side=pl.lit(side), rate_b_s=1 / pl.col("value"))
         for side, rows in sides.items()
@@ -157,9 +159,9 @@ def _worker_rows(treatments: pl.DataFrame, pairs: pl.DataFrame) -> list[pl.DataF
 
 
 def _rate_share(rows: pl.DataFrame) -> Estimate | None:
-    """The rate as a share of the rate alone.
+    """The rate as a share of the uncontended rate.
 
-    The runs of communications are compared as two sets, those of workers within pairs.
+    Runs of communications are compared as two sets. Runs of workers are compared within pairs.
     """
     if rows["side"][0] == "communications":
         return ratio_of_sets("rate_b_s", "rates_without_workers")(rows)

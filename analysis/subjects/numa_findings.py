@@ -30,12 +30,13 @@ from analysis.subjects.numa_cells import (
 def _findings(run: RunData) -> pl.DataFrame:
     """For each comparison in numa.json, a row for each run of its first cell.
 
-    A row has the rate of this run, and the list of rates of the second cell. If the first cell has
-    no run, the comparison has one row, without a rate.
+    A comparison is between two cells, which are combinations of levels (`numa_cells`). A row has
+    the rate of the run, and the list of rates of the second cell. If the first cell has no run, the
+    comparison has one row, without a rate.
 
-    A cell pins if every run of it pinned at least one message. `pinning_share` is the share of
-    cells that pin, among the cells whose pinned memory is known. It is null unless the comparison
-    is about pinned pages.
+    A cell pins if every run of it pinned at least the memory of one message. `pinning_share` is the
+    share of cells that pin, among the cells whose pinned memory is known. It is null unless the
+    comparison is about pinned pages.
     """
     treatments = cell_treatments(run)
     if treatments.is_empty():
@@ -79,10 +80,10 @@ def _cell_rates(
     rates_by_cell: Mapping[tuple[str, ...], list[float]],
     nodes_needed: int,
 ) -> dict[str, Any]:
-    """The rates of both cells of a comparison, and the number of NUMA nodes that they need.
+    """The rates of the two cells of a comparison, and the number of NUMA nodes that they need.
 
-    In numa.json, a cell is the list of its levels. `both` says whether both cells are in the run. A
-    cell with the level `other` needs two nodes.
+    In numa.json, a cell is the list of its levels. `both` is true if the run has both cells. A cell
+    with the level `other` needs two NUMA nodes.
     """
     cells = [tuple(comparison.get(name, ())) for name in ("first", "second")]
     first_rates_b_s, second_rates_b_s = (rates_by_cell.get(cell) for cell in cells)
@@ -96,7 +97,7 @@ def _cell_rates(
 
 
 def _balancing_sentence(table: pl.DataFrame) -> list[str]:
-    """The sentence on automatic NUMA balancing, which names all settings among the nodes."""
+    """The sentence on automatic NUMA balancing, which names the settings of all nodes."""
     if table.is_empty():
         return []
     settings = table["numa_balancing"][0] or "not known"
@@ -106,7 +107,7 @@ def _balancing_sentence(table: pl.DataFrame) -> list[str]:
     ]
 
 
-#: The published name of `pinning_share`.
+#: `pinning_share`, under the name that it has in the answer.
 _PINNING_SHARE = pl.col("locked")
 _TOO_FEW_NODES = pl.col("numa_nodes") < pl.col("nodes_needed")
 _NOT_MEASURED, _ONE_NODE = "not measured", "this machine has only one NUMA node"
@@ -134,14 +135,15 @@ FINDINGS = Question(
         **shared("numa_nodes", "nodes_needed", "numa_balancing"),
     },
     limits=(
-        # The comparison of pinned pages. In all others the share is null, and these do not hold.
+        # These limits are for the comparison of pinned pages. They do not apply to the others, in
+        # which the share is null.
         Limit(word="yes", condition=_PINNING_SHARE == 1),
         Limit(word=INCONCLUSIVE, condition=_PINNING_SHARE > 0, why="pinned in some cells only"),
         Limit(word="no", condition=_PINNING_SHARE == 0),
         Limit(
             word=_NOT_MEASURED, condition=pl.col("about_pages"), why="not reported by the kernel"
         ),
-        # The comparisons of rates.
+        # The other limits are for comparisons of rates.
         Limit(word=_NOT_MEASURED, condition=~pl.col("both") & _TOO_FEW_NODES, why=_ONE_NODE),
         Limit(word=_NOT_MEASURED, condition=~pl.col("both"), why="not part of this run"),
         Limit(word=_NOT_MEASURED, condition=pl.col("n") == 0, why="no run counts"),

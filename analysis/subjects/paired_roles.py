@@ -1,7 +1,8 @@
-"""Roles counted without and with traffic, in pairs: tables that the sections on causes share.
+"""Values of roles without and with traffic, in pairs. The sections on causes share these tables.
 
-Roles of ranks are from runs that a tool wrapped. Such runs are paired with each other, never with
-unwrapped ones. Roles of nodes are from unwrapped runs, since agents count them.
+Roles are quantities, such as misses of a cache, that processors count by different events. Roles of
+ranks are from runs in which a tool wrapped the application. Such runs are paired with each other,
+never with unwrapped runs. Roles of nodes are from unwrapped runs, since agents count them.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from records.sample import AGENT_TOOLS
 
 MEMORY_STALLS, STALLED_CYCLES = "memory stalls", "stalled cycles"
 MISSES = ("L1 misses", "L2 misses", "L3 misses")
-#: Keys of a comparison of a tool's counts without and with traffic.
+#: Columns that identify a comparison of a tool's counts without and with traffic.
 COMPARISON_COLUMNS = ["case", "treatment", "tool"]
 PAIR_COLUMNS = ["block", "pair"]
-#: Whether a count was made by a tool, not by an agent.
+#: True for counts by a tool, false for counts by an agent of a node.
 IS_TOOL_COUNT = ~pl.col("tool").cast(pl.String).is_in(AGENT_TOOLS)
 
 
@@ -53,7 +54,7 @@ def paired_roles(run: RunData) -> pl.DataFrame:
 
 
 def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
-    """A row per pair and role: the sums of `off` and `on` over ranks, or the means of shares.
+    """A row per pair and role: the sums of `off` and `on` over ranks or, for shares, their means.
 
     A pair is left out if a rank has no value.
     """
@@ -69,7 +70,7 @@ def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_holm_correction(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with p values after Holm's correction over all rows."""
+    """The table with its p values corrected by Holm's method over all rows."""
     has_p = table["p"].is_not_null()
     adjusted = holm(table["p"].drop_nulls().to_list())
     return table.with_columns(p=table["p"].scatter(has_p.arg_true(), adjusted))

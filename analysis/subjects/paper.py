@@ -11,14 +11,14 @@ from typing import Any
 
 @cache
 def paper() -> dict[str, Any]:
-    """The tables and headline figures; the name of a key has the unit of its values."""
+    """The paper's tables and headline figures. The name of a key has the unit of its values."""
     record: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text())
     return record
 
 
-#: The machine of Table III and figure 3; Table II has it, too.
+#: The machine of Table III and figure 3. Table II also has a row for it.
 FIGURE_3_MACHINE = "Sandy Bridge-X2-onload"
-#: The tables of rates and of run times.
+#: Name of the table of rates, and name of the table of run times.
 RATES_TABLE, TIMES_TABLE = "Table II", "Table III"
 #: Workload -> its name in the paper.
 PAPER_NAMES = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_runtime_s"]}
@@ -26,7 +26,7 @@ PAPER_NAMES = {"stream": "STREAM"} | {name.lower(): name for name in paper()["ta
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
-    """A published pair of figures; it has no interval."""
+    """A published pair of figures, without and with writes. It has no interval."""
 
     workload: str
     machine: str
@@ -79,7 +79,10 @@ def table_3_rows() -> dict[str, PublishedRow]:
 
 
 def figure_3_rows() -> dict[str, PublishedRow]:
-    """Figure 3, which shows STREAM and Table III: workload -> its row, all from one machine."""
+    """The figures behind figure 3: workload -> its row, all from one machine.
+
+    Figure 3 shows STREAM and the workloads of Table III.
+    """
     stream = next(row for row in table_2_rows() if row.machine == FIGURE_3_MACHINE)
     return {"stream": stream, **table_3_rows()}
 
@@ -87,7 +90,8 @@ def figure_3_rows() -> dict[str, PublishedRow]:
 def table_1_row(machine: str) -> dict[str, Any]:
     """The row of Table I for a machine of Table II.
 
-    For a machine at several memory clocks, Table II appends `-` and the clock to its name.
+    If a machine was measured at several memory clocks, its names in Table II end with `-` and the
+    clock.
     """
     (row,) = (
         row

@@ -1,6 +1,6 @@
 """The estimators of Groves, Grant and Arnold (2016) for a run.
 
-They have no interval, so they are shown with the paired estimate, never instead of it.
+They have no interval, so they are shown beside the paired estimate, and never replace it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from analysis.samples.pairs import extra_figure
 from records.arms import arm_of
 from records.sample import Better
 
-#: Runs per side whose mean and standard deviation sections IV and V give.
+#: Number of runs per side (without writes, with writes) from which sections IV and V of the paper
+#: compute means and standard deviations.
 RUNS_IN_MEAN = 10
-#: Runs per side whose minimum section VI gives.
+#: Number of runs per side from which section VI of the paper takes the minimum.
 RUNS_FOR_BEST = 5
 
 
 def mean_and_deviation(values: Sequence[float], better: Better) -> tuple[float, float]:
     """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
 
-    All values are used if there are fewer; at least two are needed.
+    If there are fewer than 10 values, all are used. At least two are needed.
     """
     first_values = np.asarray(values[:RUNS_IN_MEAN], dtype=float)
-    # Rates are work over time: their mean is the work over the mean time.
+    # A rate is work / time, so the mean rate is work / mean time.
     mean = 1 / np.mean(1 / first_values) if better == "higher" else np.mean(first_values)
     return float(mean), float(np.std(first_values, ddof=1))
 
@@ -39,11 +40,13 @@ def mean_and_deviation(values: Sequence[float], better: Better) -> tuple[float, 
 def paper_estimates(
     off: Sequence[float], on: Sequence[float], better: Better
 ) -> dict[str, float | None]:
-    """The paper's estimators of figures of merit `off` and `on`, in the order they were measured.
+    """The paper's estimators, from the figures of merit of the runs without and with writes.
 
-    - of each arm: mean and standard deviation of the first 10 runs, and the best of the first 5
-    - slowdowns of the means (Tables II, III) and of the best (section VI)
-    - slowdown of the best of 5 `off` against the median of 5 `on` (section VII)
+    `off` and `on` are in the order of measurement. The estimators are:
+
+    - for `off` and for `on`: mean and standard deviation of the first 10 runs, best of the first 5
+    - the slowdown from both means (Tables II, III), and from both best runs (section VI)
+    - the slowdown from the best of 5 `off` and the median of 5 `on` (section VII)
 
     A value is None if there are too few runs.
     """
@@ -65,7 +68,7 @@ def paper_estimates(
 
 
 def slowdown_of(off: float | None, on: float | None, better: Better) -> float | None:
-    """Run time with writes / without, from figures of merit; None if one is missing."""
+    """Run time with writes / without writes, from figures of merit; None if a figure is missing."""
     if off is None or on is None:
         return None
     return off / on if better == "higher" else on / off
@@ -80,16 +83,16 @@ def writes_as_the_paper(row: Result) -> bool:
 
 
 def _writes_at_full_rate(row: Result) -> bool:
-    """Return whether a row is an effect of writes at full rate, all the time or by a timetable.
+    """Return whether a row is an effect of writes at full rate.
 
-    At scale, the paper wrote by a timetable.
+    The writes may be continuous or follow a timetable, as in the paper's experiments at scale.
     """
     has_full_rate = row.factors.get("rate", "full") == "full"
     return row.role == "effect" and has_full_rate and row.direction in (None, "write")
 
 
 def cases_on_one_node(run: RunData) -> list[str]:
-    """The cases whose runs had one target node each, as in the paper."""
+    """The cases in which every run had a single target node, as in the paper."""
     has_several_nodes = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
     node_lists = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
     cases = node_lists.group_by("case", maintain_order=True).agg(
@@ -110,7 +113,7 @@ def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
 
 
 def _estimates(run: RunData) -> pl.DataFrame:
-    """A row per effect of writes at full rate, with at least five runs a side."""
+    """A row per effect of writes at full rate, if it has at least five runs a side."""
     rows = []
     for row in filter(_writes_at_full_rate, run.results):
         off, on = (runs["fom"].to_list() for runs in runs_of_both_arms(run, row))

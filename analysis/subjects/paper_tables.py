@@ -28,10 +28,10 @@ from records.arms import arm_and_levels
 
 
 def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow]]) -> pl.DataFrame:
-    """A row per treatment that writes as the paper did, and all published rows.
+    """A row per treatment with an interval that writes as in the paper, and all published rows.
 
-    `published` has the published rows of each workload. The table is empty if there is no such
-    treatment with an interval.
+    `published` has the published rows of each workload. The table is empty if the run has no such
+    treatment.
     """
     on_one_node = cases_on_one_node(run)
     rows: list[dict[str, Any]] = []
@@ -49,8 +49,8 @@ def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow
 def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     """The row of a treatment of a case: the paper's estimators and the paired estimate.
 
-    Published rows name their machine in the column `machine`. This row describes there what was
-    measured: case, levels and working set.
+    In published rows, the column `machine` has the name of the machine. In this row, it describes
+    what was measured: case, levels and working set.
     """
     baseline_runs, treated_runs = runs_of_both_arms(run, row)
     off_mean, off_sd = mean_and_deviation(baseline_runs["fom"].to_list(), row.better)
@@ -73,7 +73,7 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     return {
         "application": PAPER_NAMES[row.workload],
         "machine": " ".join(description),
-        # Ten as in the paper, or fewer if there are fewer.
+        # Ten runs as in the paper, or fewer if there are fewer runs.
         "n": min(baseline_runs.height, treated_runs.height, RUNS_IN_MEAN),
         "off_mean": off_mean,
         "off_sd": off_sd,
@@ -88,7 +88,7 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     }
 
 
-#: Workload -> the memory of a rank that the paper states, in words (section V).
+#: Workload -> text on the memory of a rank, as section V of the paper states it.
 _WORKING_SETS = {"cns": " (about 4 MB a rank)"}
 
 

@@ -1,10 +1,11 @@
 """Offload or onload: whether the network interface or the processor receives the traffic.
 
-The measure is the processor time per byte that a node spends on traffic: interrupts, soft
-interrupts, kernel threads (drivers), and the writers' processes with their user-level receiving
-threads, such as those of PSM. Agents read it on targets and origins before and after each run
-(tools `node` and `origin`). A node also uses processor time without traffic, so the time
-of the pair's baseline is subtracted. Before that, each time is divided by the length of its run.
+The quantity measured is the processor time per byte that a node spends on traffic. This is the time
+of interrupts, soft interrupts, kernel threads (drivers), and the writers' processes with their
+user-level receiving threads, such as the threads of PSM. Agents read these times on targets and
+origins before and after each run (tools `node` and `origin`). Each time is divided by the length of
+its run. A node also uses processor time without traffic, so the value of the pair's baseline is
+then subtracted.
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_CPU_TIMES
 from records.units import percentage
 
-#: With an onload interface, a core at least copies the bytes, which takes about 0.1 s/GB. An
-#: interface is called onload from half of that time on, and offload up to a fifth of it.
+#: With an onload interface, a core must at least copy the bytes, which takes about 0.1 s/GB. An
+#: interface is called onload from half of this time on, and offload up to a fifth of this time.
 MIN_ONLOAD_S_B = 0.05e-9
 MAX_OFFLOAD_S_B = 0.02e-9
 #: The largest share of a core that traffic took in Groves, Grant and Arnold (2016).
 PUBLISHED_CORE_SHARE = 0.02
-#: Tool of the agents on a node -> the end of the writes at which the node is.
+#: Name under which a node's agents record counts -> whether the node is target or origin.
 _END_OF_TOOL = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
 _ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_CPU_TIMES)
 
 
 def _processor_times(run: RunData) -> pl.DataFrame:
-    """A row per pair and end of the writes: processor times under traffic and without.
+    """A row per pair and end of the writes: processor times with and without traffic.
 
-    `value` and `baseline_value` are per second of a run. These times divided by the writers' rate
-    have names that end in `_s_b`, seconds per byte. The same counters must have been read in both
-    runs of a pair.
+    `value` and `baseline_value` are processor times per second of the run with traffic and of the
+    run without traffic. `value_s_b` and `baseline_value_s_b` are these figures divided by the
+    writers' rate, in seconds per byte. The same counters must have been read in both runs of a
+    pair.
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent_times = (
@@ -73,7 +75,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
 
 
 def _core_share_sentences(table: pl.DataFrame) -> list[str]:
-    """A sentence on each treatment: the share of a target's core, compared with the paper's."""
+    """A sentence on each treatment, which compares the share of a target's core with the paper."""
     sentences = []
     is_target = (pl.col("end") == "target") & ~pl.col("same_host")
     target_rows = table.filter(is_target, pl.col("cores").is_not_null())

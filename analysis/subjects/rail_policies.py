@@ -1,4 +1,7 @@
-"""Figure 2 of the multirail study, for this machine: speed under each rail policy."""
+"""Figure 2 of the multirail study, for this machine: speed under each rail policy.
+
+A rail policy says which of a node's network interfaces (rails) are used.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ WRITERS_FACTOR = "writer_rail"
 
 
 def _policy_speeds(run: RunData) -> pl.DataFrame:
-    """A row per contrast of policies.
+    """A row per contrast: a policy against the first policy.
 
     MPI's policies without writers come first, then MPI's policies under writers, then the writers'
-    policies. `speed` is the speed at a policy / the speed at the first policy. A contrast's gain is
-    this ratio. Its price and its repeatability are ratios of times, so their inverses are used.
+    policies. `speed` is the speed at the policy / the speed at the first policy. A gain is already
+    this ratio. A price and the repeatability are ratios of times, so their inverses are used.
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}

@@ -1,4 +1,4 @@
-"""Remedies on the page: figures 6b and 6c of Groves, Grant and Arnold (2016) for a run."""
+"""Sections on remedies, with figures 6b and 6c of Groves, Grant and Arnold (2016) for a run."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ TIMES = Question(
     picture_keys=("case",),
 )
 
-#: Standing -> CSS class of its label.
+#: Standing of a remedy (whether it is better or worse than none) -> CSS class of its label.
 _STANDING_CLASSES = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 
 
 def advice_files(runs: Sequence[RunData]) -> Files:
-    """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
+    """The file advice.json (`analysis.remedies.advice.Advice`), or none if no remedy was tried."""
     advice = advise(runs)
     return {"advice.json": advice.as_dict()} if advice.remedies else {}
 
 
 def advice_view(runs: Sequence[RunData]) -> View | None:
-    """What the section of a machine's runs shows; None if no run tried a remedy."""
+    """The content of the section on all runs of a machine; None if no run tried a remedy."""
     advice = advise(runs)
     if not advice.remedies:
         return None

@@ -1,6 +1,7 @@
 """The change of each role with traffic, and the rank that traffic hits most.
 
-Figure 4 of Groves, Grant and Arnold (2016) has these changes.
+Roles are quantities that counters of processors measure, such as misses and stalls. Figure 4 of
+Groves, Grant and Arnold (2016) shows these changes.
 """
 
 from __future__ import annotations
@@ -34,16 +35,22 @@ _WORST_RANK_COLUMNS = ("rank", "times", "leads", "growth", "median_growth", "p")
 
 
 def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
-    """The worst rank of each comparison and role: its count grew most in most pairs.
+    """The worst rank of each comparison and role: the rank whose count grew most in most pairs.
 
-    - `growth`: median over pairs of on / off of this rank; `median_growth`: of the median rank
-    - `leads`: pairs in which a single rank grew most; `times`: those in which it was this rank
-    - `p`: at most the chance that any rank grows most in so many pairs if all are hit alike
+    The growth of a rank in a pair is its count with traffic / its count without (on / off).
 
-    If all are hit alike, each of R ranks is as likely to grow most in a pair. So the number of
-    pairs in which one of them does is binomial with probability 1/R, and the worst was chosen from
-    R. Pairs must be independent; no distribution of the counts is assumed. Counts of nodes, and of
-    a single rank, have no worst rank.
+    - `growth`: median over pairs of this rank's growth
+    - `median_growth`: median over pairs of the median rank's growth
+    - `leads`: number of pairs in which a single rank grew most
+    - `times`: number of pairs in which this rank grew most
+    - `p`: upper bound of the chance that any rank grows most in so many pairs, if traffic hits all
+      ranks equally
+
+    If traffic hits all ranks equally, each of R ranks is equally likely to grow most in a pair. So
+    the number of pairs in which a certain rank grows most is binomial with probability 1/R. The
+    bound is multiplied by R, since the worst rank is chosen from R ranks. Pairs must be
+    independent. No distribution of the counts is assumed. Counts of nodes, and counts of a single
+    rank, have no worst rank.
     """
     comparison = [*COMPARISON_COLUMNS, "role"]
     pair = [*comparison, *PAIR_COLUMNS]
@@ -79,7 +86,7 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
 
 
 def _role_changes(run: RunData) -> pl.DataFrame:
-    """A row per pair and role, with its worst rank."""
+    """A row per pair and role, with the worst rank of the role."""
     paired = paired_roles(run)
     rows = sums_over_ranks(paired).with_columns(
         ratio=pl.when(pl.col("off") > 0).then(pl.col("on") / pl.col("off")),
@@ -93,8 +100,8 @@ def _role_changes(run: RunData) -> pl.DataFrame:
 def hit_rank_sentences(table: pl.DataFrame) -> list[str]:
     """Sentences on each treatment: the cases in which one rank is hit more than the others.
 
-    Only stalls and misses are used: ranks that wait for the rank that is hit have the most cycles
-    and instructions.
+    Only stalls and misses are used. Cycles and instructions would point to the wrong rank, since
+    ranks that wait for the rank that is hit have the most of them.
     """
     is_used = pl.col("role").is_in((MEMORY_STALLS, STALLED_CYCLES, *MISSES))
     rows = table.filter(pl.col("p").is_not_null(), is_used).to_dicts()
@@ -114,7 +121,10 @@ def hit_rank_sentences(table: pl.DataFrame) -> list[str]:
 
 
 def _hit_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The rank and role whose growth is most beyond that of the median rank; empty if none is."""
+    """Text on the rank and role whose growth exceeds the median rank's growth most.
+
+    It is empty if no rank is shown to be hit more than the others.
+    """
     significant = [row for row in rows if row["p"] < SIGNIFICANCE_LEVEL]
     if not significant:
         return ""

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 SCALING_WORKLOAD = "lammps_scaling"
 #: Ranks of the published slowdowns.
 PUBLISHED_RANKS = 8192
-#: Arm -> published slowdown, from section VI and from the abstract ('up to 3X'). The figure has no
-#: values.
+#: Arm -> published slowdown, from section VI and from the abstract ('up to 3X'), since the figure
+#: prints no values.
 PUBLISHED_SLOWDOWNS = {
     "daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]),
     "constant": 2.0,
@@ -52,7 +52,7 @@ _TEXT = (
 
 
 def scaling_view(run: RunData) -> View | None:
-    """The figure of a run at several numbers of ranks; None for fewer than two."""
+    """The figure of a run at several numbers of ranks; None if there are fewer than two numbers."""
     runs = _scaling_runs(run)
     if runs["ranks"].drop_nulls().n_unique() < 2:
         return None
@@ -66,7 +66,10 @@ def scaling_view(run: RunData) -> View | None:
 
 
 def _scaling_runs(run: RunData) -> pl.DataFrame:
-    """The runs of the scaling workload that count, of baselines and effects, with their ranks."""
+    """The runs of the scaling workload that count, with their number of ranks.
+
+    Only baselines and effects are included.
+    """
     labels = pl.col("workload", "role", "arm").cast(pl.String)
     runs = run.samples.lazy().filter(
         pl.col("status") == "counts",
@@ -80,10 +83,11 @@ def _scaling_runs(run: RunData) -> pl.DataFrame:
 def best_of_five_figure(
     sides: Sequence[Sequence[RunData]], colours: Sequence[str], name: str
 ) -> Markup | None:
-    """Figure 6a: the best of five on two machines; None unless both ran at several scales.
+    """Figure 6a of the paper: the best of five runs on two machines.
 
-    `sides` has the runs of the reference and of the other side, and `colours` the names of their
-    colours. `name` makes the picture's ids unique.
+    None if a machine has runs at fewer than two numbers of ranks. `sides` has the runs of the
+    reference and the runs of the other side. `colours` has the names of their colours. `name` makes
+    the picture's ids unique.
     """
     runs_of_sides = [pl.concat(map(_scaling_runs, runs)) for runs in sides]
     if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in runs_of_sides):
@@ -118,7 +122,10 @@ def best_of_five_figure(
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
-    """The paper's estimator: the shortest time of the first five runs of each arm and `ranks`."""
+    """The paper's estimator: the shortest time of the first five runs of each arm and `ranks`.
+
+    Arms with fewer than five runs at a number of ranks are left out there.
+    """
     first_runs = runs.group_by("arm", "ranks", maintain_order=True).agg(
         pl.col("fom").head(RUNS_FOR_BEST)
     )
@@ -137,7 +144,7 @@ def _run_time_picture(runs: pl.DataFrame) -> Picture:
         axes = figure.subplots()
         for index, arm in enumerate(arms):
             arm_runs, line = runs.filter(arm=arm), best.filter(arm=arm)
-            # Arms are drawn side by side; on a logarithmic axis a shift is a factor.
+            # Arms are drawn side by side. On a logarithmic axis, a shift is a multiplication.
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
             shifted_ranks = arm_runs["ranks"] * shift
             fom = arm_runs["fom"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from analysis.subjects.paper import paper
 from records.daly import PAPER_MTTI_S, concurrent_writers
 
-#: Shortest and longest write, in seconds, for which the FDR column of Table V has the numbers of
-#: writes that start per second. The paper says that it has those of writers at a time, for writes
-#: of 0.5 s.
+#: The FDR column of Table V equals the numbers of writes that start per second, if a write takes
+#: between these two times. According to the paper, the column has numbers of concurrent writers,
+#: for writes of 0.5 s.
 FDR_WRITES_S = (0.770, 0.798)
 
 
@@ -18,7 +18,7 @@ class Column:
     """A column of Table V, published and computed; one entry per number of ranks."""
 
     name: str
-    #: How the numbers are computed.
+    #: How the numbers are computed, in words.
     how: str
     #: Length of a write in seconds; None if the numbers do not depend on it.
     write_s: float | None
@@ -34,8 +34,9 @@ class Column:
 def table_5() -> tuple[list[int], list[Column]]:
     """Table V of Groves, Grant and Arnold (2016): ranks, and columns published and computed.
 
-    The FDR column appears twice. It does not follow from the write of 0.5 s that the paper states.
-    It follows as writes per second from an effective length.
+    The FDR column appears twice, since it does not follow from the write of 0.5 s that the paper
+    states. The second time, it is computed as writes per second, from an effective length of a
+    write.
     """
     table = paper()["table_5_concurrent_writers"]
     ranks: list[int] = table["node_count"]

@@ -1,4 +1,4 @@
-"""What a tool costs: whether it changed the runs that it counted."""
+"""The price of a tool, which shows whether the tool changed the runs that it counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from analysis.subjects.paired_roles import IS_TOOL_COUNT
 
 
 def _tool_prices(run: RunData) -> pl.DataFrame:
-    """A row per case and tool that counted in it; the price is null below six pairs with `none`."""
+    """A row for each case and each tool that counted in this case.
+
+    The price is null if there are fewer than six pairs with the tool and the level `none`.
+    """
     prices = {
         (contrast.case, str(contrast.level)): contrast
         for contrast in run.contrasts
