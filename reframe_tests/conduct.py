@@ -10,7 +10,6 @@ is imported.
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from pathlib import Path
 from conductor.block import conductor
 from conductor.block.readers import Readers
 from records.block_plan import BlockPlan
-from records.checkout import ROOT
 from records.sample import CounterRow
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load_workload
@@ -28,21 +26,10 @@ def readers(plan: BlockPlan) -> Readers:
     """Return the readers for a plan, without a parser if the check reads the outputs later."""
     if plan.read_by_check:
         return Readers(unit="", better="lower", fom=None, counters=_read_counters)
-    _search_pythonpath_last()
     workload = load_workload(plan.workload)
     unit = plan.fom_unit or workload.unit
     better = plan.fom_better or workload.better
     return Readers(unit=unit, better=better, fom=workload.parse, counters=_read_counters)
-
-
-def _search_pythonpath_last() -> None:
-    """Search PYTHONPATH last for imports.
-
-    The job's environment modules may have added packages for another Python to it.
-    """
-    pythonpath = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    folders = {os.path.abspath(folder) for folder in pythonpath} - {str(ROOT)}
-    sys.path.sort(key=lambda folder: folder in folders)
 
 
 def _read_counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
