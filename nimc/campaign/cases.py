@@ -96,11 +96,15 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[
     exclude, only = [*campaign.exclude, *entry.exclude], [*campaign.only, *entry.only]
     if not (factors or exclude or only):
         return [entry]
-    within = {name: levels for name, levels in factors.items() if check.changes_within(name)}
-    between = {name: levels for name, levels in factors.items() if name not in within}
+    factors_within = {
+        name: levels for name, levels in factors.items() if check.changes_within(name)
+    }
+    factors_between = {
+        name: levels for name, levels in factors.items() if name not in factors_within
+    }
     cases = []
-    for combination in product(*between.values()):
-        case_levels = dict(zip(between, combination, strict=True))
+    for combination in product(*factors_between.values()):
+        case_levels = dict(zip(factors_between, combination, strict=True))
         excluded_cells = _matching_cells(exclude, case_levels)
         only_cells = _matching_cells(only, case_levels)
         # A cell without further factors ({}) covers the whole case.
@@ -113,7 +117,7 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[
         suffix = _UNSAFE_CHARACTER.sub("_", ",".join(level_names))
         case = entry.at_levels(suffix, case_levels) if case_levels else entry
         cells = {"exclude": excluded_cells, "only": [] if {} in only_cells else only_cells}
-        cases.append(case.with_changes({"factors": within, **cells}))
+        cases.append(case.with_changes({"factors": factors_within, **cells}))
     return cases
 
 

@@ -25,7 +25,7 @@ LAYOUT = "layout"
 #: Suffix of the name of the case in which layouts are compared.
 SUFFIX = "@layouts"
 #: Number of accepted runs of each layout that are compared.
-RUNS = 3
+RUNS_PER_LAYOUT = 3
 
 
 def is_to_be_chosen(case: Entry) -> bool:
@@ -100,7 +100,7 @@ def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | No
     medians: dict[str, float] = {}
     for treatment in treatments:
         figures = samples.filter(pl.col("arm") == treatment.name)["fom"].to_list()
-        if len(figures) < RUNS:
+        if len(figures) < RUNS_PER_LAYOUT:
             return None
         medians[str(treatment.factors[LAYOUT])] = median(figures)
     best_of = max if samples["fom_better"][0] == "higher" else min

@@ -352,7 +352,7 @@ def search_length_s(request: Request, entry: Entry) -> float:
         return 0.0
     (search_entry,) = search.campaign.cases
     search_treatments = search.treatments[search_entry.name]
-    return block_length_s(search, search_entry, search_treatments, layouts.RUNS)
+    return block_length_s(search, search_entry, search_treatments, layouts.RUNS_PER_LAYOUT)
 
 
 @cache  # all cases of a campaign have the same arguments

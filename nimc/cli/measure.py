@@ -39,7 +39,7 @@ _MAX_PROGRAM_NAME_LENGTH = 40
 _HOST_LIMITS = tuple(name for name in DISTURBANCE_LIMITS if name != "foreign_share")
 #: Location in the campaign -> the options from which its value comes. Messages about errors there
 #: name the options instead of the location.
-_OPTIONS: dict[yaml_file.Keys, str] = {
+_OPTIONS_BY_LOCATION: dict[yaml_file.Keys, str] = {
     (): "measure",
     ("injector", "rate"): "--rate",
     ("factors", "rate"): "--rate",
@@ -186,7 +186,7 @@ def campaign_of(program: Sequence[str], measurement: Measurement) -> yaml_file.Y
         campaign["verify"] = dict.fromkeys(_HOST_LIMITS)
     text = yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True)
     document = yaml_file.parse(text, Path("measure"))
-    document.options = _OPTIONS
+    document.options = _OPTIONS_BY_LOCATION
     return document
 
 

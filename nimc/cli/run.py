@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 #: Number of allowed values of `--pairs` that a message lists.
-_SHOWN_NUMBERS = 9
+_MAX_LISTED_NUMBERS = 9
 
 
 def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
@@ -54,7 +54,7 @@ def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | 
     """
     allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
     if pairs is not None and pairs not in allowed:
-        examples = ", ".join(map(str, allowed[:_SHOWN_NUMBERS]))
+        examples = ", ".join(map(str, allowed[:_MAX_LISTED_NUMBERS]))
         raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {examples}, ...")
     return pairs
 

@@ -70,7 +70,7 @@ def _rendered(template: str, **values: object) -> str:
     environment = jinja2.Environment(keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {
         "quoted": json.dumps,
-        "limit": _limit,
+        "limit": _time_limit_text,
         "oneline": one_line,
         "plural": plural,
         "comment": _comment,
@@ -85,7 +85,7 @@ def host_pattern(host: str) -> str:
     return re.sub(r"[0-9]+", lambda _: r"\d+", re.escape(short)) + r"\b"
 
 
-def _limit(seconds: int) -> str:
+def _time_limit_text(seconds: int) -> str:
     """Return a time limit in ReFrame's form, such as `1h30m`."""
     minutes, rest_s = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -116,7 +116,7 @@ def site_text(facts: ClusterFacts) -> str:
     if without_rdma and usable_interfaces:
         device = usable_interfaces[0]
     rate_b_s = fastest.rate_b_s if fastest else 0.0
-    shapes = [_for_jobs(shape, facts.job_look) for shape, _ in facts.shapes]
+    shapes = [_shape_for_jobs(shape, facts.job_look) for shape, _ in facts.shapes]
     node_facts = _node_facts(facts, shapes[0]) if shapes else {}
     node_counts = [count for _, count in facts.shapes]
     text = _rendered(
@@ -125,7 +125,7 @@ def site_text(facts: ClusterFacts) -> str:
         first_node=first_node,
         names=", ".join(ports_by_node),
         by_node=_by_node,
-        entry=_entry,
+        entry=_yaml_line,
         description=description,
         origins=_origins(facts),
         injector=injector,
@@ -136,7 +136,7 @@ def site_text(facts: ClusterFacts) -> str:
             for node in nodes
             if (reason := node.why_no_injector(injector, fabric))
         },
-        make=_make(facts) if injector == "mpi_put" else "",
+        make=_build_command(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,
         active={node: _port_names(ports) for node, ports in ports_by_node.items()},
         rdma=fastest,
@@ -176,7 +176,7 @@ def _origins(facts: ClusterFacts) -> dict[str, object]:
     return {key: value for key, value in keys.items() if value}
 
 
-def _make(facts: ClusterFacts) -> str:
+def _build_command(facts: ClusterFacts) -> str:
     """Return the command that builds the injector `mpi_put` with the site's MPI."""
     preferred_types = ("cray_shasta", "pmix", "pmi2")
     mpi_type = next((name for name in preferred_types if name in facts.mpi_types), "pmix")
@@ -189,7 +189,7 @@ def keys_to_fill_in(text: str) -> list[str]:
     return re.findall(r"^# ([a-z_]+): (?=NAME$|5y$|\{|see )", text, re.MULTILINE)
 
 
-def _entry(key: str, value: object, example: object = None) -> str:
+def _yaml_line(key: str, value: object, example: object = None) -> str:
     """Return a line with a key and its value.
 
     If the value is None, the line is a comment with the key and an example.
@@ -220,7 +220,7 @@ def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
     return ", ".join(f"{name} at {pci}" if pci else name for name, pci in names)
 
 
-def _for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
+def _shape_for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
     """Return the shape of the part of a node that a job can use: its cores, threads and so on.
 
     At some sites, a plugin of Slurm lets jobs use only one thread of each core, or makes them leave
@@ -250,7 +250,7 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
         "numa_nodes": _UNKNOWN_NUMBER,
     }
     if not facts.nodes:
-        return node_facts | {"llc": _UNKNOWN_SIZE, "memory": _size(slurm_memory_b)}
+        return node_facts | {"llc": _UNKNOWN_SIZE, "memory": _size_text(slurm_memory_b)}
     host = facts.nodes[0].host
     core_nodes = nodes_with_cores(host.numa_nodes) or [0]
     memory_only = memory_only_nodes(host.numa_nodes)
@@ -268,10 +268,10 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     if rdma and rdma[0].numa_node is not None:
         node_facts["nic_node"] = rdma[0].numa_node
     least_b = min(filter(None, (host.memory_b, slurm_memory_b)), default=None)
-    return node_facts | {"llc": _size(host.llc_total_b), "memory": _size(least_b)}
+    return node_facts | {"llc": _size_text(host.llc_total_b), "memory": _size_text(least_b)}
 
 
-def _size(size_b: int | None) -> str:
+def _size_text(size_b: int | None) -> str:
     """Return a size in the largest unit that gives a whole number; `SIZE` if it is unknown."""
     if not size_b:
         return _UNKNOWN_SIZE

@@ -124,7 +124,7 @@ class NightRun:
         nothing is run. If the night cannot be run, its summary says why and is sent too, and then
         InputError or another NimcError is raised.
         """
-        self._tell_again()
+        self._send_unsent()
         earlier_start = None
         with suppress(InputError, OSError):
             earlier_start = summary.load(self.path)
@@ -170,9 +170,9 @@ class NightRun:
     def _end(self, judged_summary: Summary) -> Summary:
         ended_summary = replace(judged_summary, finished_s=time.time())
         self.log(f"night {self.night}: {ended_summary.outcome}: {ended_summary.reason}")
-        return self._tell(ended_summary, self.path)
+        return self._send(ended_summary, self.path)
 
-    def _tell(self, ended_summary: Summary, path: Path) -> Summary:
+    def _send(self, ended_summary: Summary, path: Path) -> Summary:
         """Write a summary to `path` and send it to the site.
 
         Returns the summary. Its field `told` says whether it could be sent.
@@ -187,7 +187,7 @@ class NightRun:
         replace_text(path, delivered.text)
         return delivered
 
-    def _tell_again(self) -> None:
+    def _send_unsent(self) -> None:
         """Send the summaries of earlier nights that could not be sent.
 
         Stops at the first summary that fails again.
@@ -199,7 +199,7 @@ class NightRun:
                 if earlier.finished_s is None or earlier.told or earlier.campaign != self.name:
                     continue
                 self.log(f"sends the summary of night {earlier.night} again")
-                if not self._tell(earlier, path).told:
+                if not self._send(earlier, path).told:
                     return
 
     def _measure(self, begun_summary: Summary) -> Summary:

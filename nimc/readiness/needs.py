@@ -51,7 +51,7 @@ _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; 
 _STREAM_ARRAYS = 3
 #: STREAM's rule requires that each array is this many times as large as all last-level caches
 #: together, or larger.
-_STREAM_MULTIPLE = 4
+_MIN_LLC_MULTIPLE = 4
 #: Largest number of cores or of workloads that a finding names.
 _MAX_NAMES = 6
 # Reasons why other jobs may load the memory of a target (a node that runs the application).
@@ -139,7 +139,7 @@ def memory(machine: Machine) -> HostFinding:
     STREAM's rule gives their least size.
     """
     try:
-        needed_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * machine.llc_b()
+        needed_b = _STREAM_ARRAYS * _MIN_LLC_MULTIPLE * machine.llc_b()
         memory_b = machine.memory_b()
     except InputError as error:
         missing, _, remedy = str(error).partition("; allowed: ")
@@ -149,7 +149,7 @@ def memory(machine: Machine) -> HostFinding:
         return fault_finding("memory", missing, f"set {remedy}", needed=needed)
     share_b = machine.memory_share * memory_b
     detail = (
-        f"STREAM needs {needed_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
+        f"STREAM needs {needed_b / 2**30:.2f} GiB (arrays of {_MIN_LLC_MULTIPLE} times the"
         f" last-level caches); allowed: {share_b / 2**30:.2f} of {memory_b / 2**30:.2f} GiB"
     )
     if needed_b <= share_b:
@@ -157,7 +157,7 @@ def memory(machine: Machine) -> HostFinding:
     return fault_finding("memory", f"{detail}: its arrays are smaller, and samples note it")
 
 
-def writes(machine: Machine) -> list[HostFinding]:
+def keys_of_writes(machine: Machine) -> list[HostFinding]:
     """Return a finding about the keys of the site file that describe writes from other nodes.
 
     It names the missing keys and the consequence of each. If origin and target share a host, the
@@ -587,7 +587,7 @@ NEEDS = (
         "campaigns",
         _with_machine(lambda machine, facts: shared_host_hardware_limits(machine, facts.host)),
     ),
-    Need("some", _with_machine(lambda machine, _: writes(machine))),
+    Need("some", _with_machine(lambda machine, _: keys_of_writes(machine))),
     Need("nimc", _checks),
     Need("some", lambda facts: [c_compiler(needed=lacks_compiler(facts.matrix_of_targets))]),
     Need("some", lambda facts: environments(facts.matrix_of_targets, facts.config)),

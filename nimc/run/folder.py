@@ -47,7 +47,7 @@ KILL_GRACE_S = 10.0
 #: users.
 _CALL_PARTS = {"hostname": "host", "nodelist": "--nodelist", "checks": "checks"}
 #: How long to wait while another process finds or makes its run in the same results, seconds.
-_BEGIN_S = 30.0
+_RESULTS_LOCK_TIMEOUT_S = 30.0
 
 
 @dataclass
@@ -131,7 +131,7 @@ def _locked_results(results: Path) -> Iterator[None]:
     Otherwise two processes that find no run would make two runs.
     """
     with private_lock(results / f".nimc-{os.geteuid()}.lock") as lock:
-        if not lock.acquire(_BEGIN_S):
+        if not lock.acquire(_RESULTS_LOCK_TIMEOUT_S):
             raise InputError(f"{results}: another nimc begins a run there; allowed: wait for it")
         yield
 

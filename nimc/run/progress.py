@@ -17,7 +17,7 @@ from records.text import one_line
 
 Progress = Literal["quiet", "normal", "verbose"]
 #: Time between two lines about the same block if standard error is not a terminal, seconds.
-PLAIN_S = 30.0
+LINE_INTERVAL_S = 30.0
 #: A number in the reason why a run was rejected. Numbers are ignored when reasons are compared.
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -185,7 +185,7 @@ class Display:
         elif self._progress != "quiet" and (
             block_name != self._shown_block or now_s >= self._next_s
         ):
-            self._shown_block, self._next_s = block_name, now_s + PLAIN_S
+            self._shown_block, self._next_s = block_name, now_s + LINE_INTERVAL_S
             self.tell(line)
 
     def tell(self, line: str) -> None:

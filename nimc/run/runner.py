@@ -184,13 +184,13 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
 
 
 #: How the reason begins if Slurm refused the job.
-_REFUSED = "Slurm refuses the job"
+_REFUSAL_PREFIX = "Slurm refuses the job"
 #: Free space on the disk below which a failure is explained by a full disk, bytes.
 _LEAST_SPACE_B = 64 * 1024
 #: Escape sequences with which ReFrame colours its output.
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+_COLOUR_SEQUENCE = re.compile(r"\x1b\[[\d;]*m")
 #: Longest reason that is printed, characters.
-_LONGEST_REASON = 400
+_MAX_REASON_LENGTH = 400
 
 
 def why_failed(status: int, logs: Path) -> str | None:
@@ -218,7 +218,7 @@ def why_failed(status: int, logs: Path) -> str | None:
     if failed:
         why = failed[0].get("fail_reason") or "no reason given"
         if refusal := parse.refusal(why):
-            return _short_line(f"{_REFUSED}: {refusal}")
+            return _short_line(f"{_REFUSAL_PREFIX}: {refusal}")
         return _short_line(f"ReFrame failed in '{phases[0]}': {why}")
     log = logs / "reframe.log"
     if status < 0:  # the last line of its output does not say why it was killed
@@ -226,7 +226,7 @@ def why_failed(status: int, logs: Path) -> str | None:
         return _short_line(
             f"ReFrame was killed by {signal_name}, perhaps for lack of memory ({log})"
         )
-    return _short_line(f"ReFrame ended with status {status}: {_last_words(log)}")
+    return _short_line(f"ReFrame ended with status {status}: {_last_error(log)}")
 
 
 def is_done(logs: Path) -> bool:
@@ -264,9 +264,9 @@ def reported_cases(logs: Path) -> list[dict[str, str]]:
     return []
 
 
-def _last_words(log: Path) -> str:
+def _last_error(log: Path) -> str:
     """Return the last line with 'error' in ReFrame's output, or else its last line."""
-    lines = list(filter(str.strip, _COLOURS.sub("", kernel_text.read(log)).splitlines()))
+    lines = list(filter(str.strip, _COLOUR_SEQUENCE.sub("", kernel_text.read(log)).splitlines()))
     if not lines:
         return f"it printed nothing to {log}"
     errors = [line for line in lines if "error" in line.lower()]
@@ -290,12 +290,12 @@ def _skip_reason(logs: Path) -> str | None:
     if results:
         return "skipped by ReFrame"
     log = logs / "reframe.log"
-    return _short_line(f"ReFrame ran no check: {_last_words(log)}") if log.exists() else None
+    return _short_line(f"ReFrame ran no check: {_last_error(log)}") if log.exists() else None
 
 
 def _short_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 3]}..."
+    return line if len(line) <= _MAX_REASON_LENGTH else f"{line[: _MAX_REASON_LENGTH - 3]}..."
 
 
 @dataclass(frozen=True)
@@ -432,12 +432,12 @@ class CampaignRunner:
         after_block = expected_total([after_search, after_case])
         try:
             with closing(replace(self, request=search)) as search_runner:
-                search_runner._run_block(search_entry, block, layouts.RUNS, after_block)
+                search_runner._run_block(search_entry, block, layouts.RUNS_PER_LAYOUT, after_block)
         except _CaseError as error:
             raise _CaseError(f"{search_entry.name}: {error}") from None
         layout = layouts.fastest(self.run, search_entry, treatments)
         if layout is None:
-            reason = f"a layout has fewer than {layouts.RUNS} accepted runs"
+            reason = f"a layout has fewer than {layouts.RUNS_PER_LAYOUT} accepted runs"
             raise _CaseError(f"{search_entry.name}: {reason}")
         return layout
 
@@ -514,7 +514,7 @@ class CampaignRunner:
                 self._end_jobs()
         require_folder(self.run)
         if reason := why_failed(status, logs):
-            remedy = parse.refusal_remedy(reason) if reason.startswith(_REFUSED) else ""
+            remedy = parse.refusal_remedy(reason) if reason.startswith(_REFUSAL_PREFIX) else ""
             raise _CaseError(f"{reason}: {remedy}" if remedy else reason)
 
     def _session_command(self, entry: Entry, block: int, plan_file: str) -> list[str]:
@@ -543,7 +543,7 @@ class CampaignRunner:
             session_command = self._session_command(entry, block, READING_PLAN_FILE)
             run_session(session_command, self.run, log, interrupts, lambda: None)
             if not is_read(logs):
-                why = _last_words(log)
+                why = _last_error(log)
                 raise _CaseError(f"the check has not read the runs of block {block}: {why}")
 
     def _try_to_read(self, entry: Entry, interrupts: Interrupts) -> None:

@@ -402,7 +402,7 @@ def test_a_folder_without_spack_is_limited(spack_root, monkeypatch):
 
 
 def test_keys_about_writes_that_the_site_file_lacks_are_named():
-    (finding,) = needs.writes(machine(interface="eth0"))
+    (finding,) = needs.keys_of_writes(machine(interface="eth0"))
     assert (finding.state, finding.needed) == ("limited", False)
     assert "no device: " in finding.detail
     assert "no nic:" in finding.detail
@@ -411,14 +411,14 @@ def test_keys_about_writes_that_the_site_file_lacks_are_named():
 
 def test_a_site_file_with_all_keys_about_writes_is_ok():
     nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
-    (finding,) = needs.writes(machine(interface="eth0", device="mlx5_0", nic=nic))
+    (finding,) = needs.keys_of_writes(machine(interface="eth0", device="mlx5_0", nic=nic))
     assert finding.state == "ok"
     assert "mlx5_0" in finding.detail
     assert "eth0" in finding.detail
 
 
 def test_writes_within_a_host_need_no_keys():
-    assert needs.writes(machine("same_host")) == []
+    assert needs.keys_of_writes(machine("same_host")) == []
 
 
 @pytest.mark.parametrize(

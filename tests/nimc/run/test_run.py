@@ -596,7 +596,7 @@ THIRD_PARTY_CHECKS = ROOT / "tests/nimc/campaign/third_party.py"
 def test_runs_of_a_third_party_check_are_counted_before_it_has_read_them(nimc, monkeypatch):
     shutil.copy(THIRD_PARTY_CHECKS, nimc.folder)
     nimc.write(THIRD_PARTY_CAMPAIGN)
-    monkeypatch.setattr("nimc.run.progress.PLAIN_S", 0.0)
+    monkeypatch.setattr("nimc.run.progress.LINE_INTERVAL_S", 0.0)
     _, err = nimc.ended("--case", "plain", faults="unread", code=3)
     assert "plain, block 0: 0 of 19 runs" in err
     assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early

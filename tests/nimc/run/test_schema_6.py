@@ -65,7 +65,9 @@ def test_a_run_of_schema_6_is_resumed_with_samples_of_schema_7(
     nimc: Nimc, interrupted: InterruptedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`on` has one pair of six: five pairs of three runs follow, after a warm-up."""
-    monkeypatch.setattr("nimc.run.progress.PLAIN_S", 0.0)  # each change of the counts is printed
+    monkeypatch.setattr(
+        "nimc.run.progress.LINE_INTERVAL_S", 0.0
+    )  # each change of the counts is printed
     _, err = nimc.ended()
     assert f"resumes {interrupted.path}" in err
     assert "stream, block 1: 0 of 16 runs, " in err
