@@ -114,7 +114,9 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
     def look_at_job(name: str, *others: Any) -> JobLook:
         root = others[-1]
         policies.append(machine.load(name, root).origins.policy)
-        assert (root / "configs/box.py").read_text().startswith('"""ReFrame on box, ')
+        assert (
+            (root / "configs/box.py").read_text().startswith('"""ReFrame\'s configuration for box,')
+        )
         job, why, *limit = answers.pop(0)
         nodes = [] if why else [node("n1", FAST), node("n2", FAST)]
         return JobLook(job=job, why=why, nodes=nodes, limit=next(iter(limit), None))
@@ -125,7 +127,7 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
     )
     assert (policies, facts.origins.policy) == (tried, policy)
     text = " ".join(site_text(facts).replace("#", "").split())
-    assert ("not known whether Slurm takes such a job" in text) is not sure
+    assert ("not known whether Slurm accepts such a job" in text) is not sure
     refusal = "Of a heterogeneous one: it was not started: QOSMaxJobsPerUserLimit"
     assert (refusal in text) is (policy == "same_job" and facts.job_look.job == "8" and job_waited)
 
