@@ -1,4 +1,4 @@
-"""Advice on remedies from the runs of a machine: its data, and sentences that state it."""
+"""Advice on remedies, from the runs of a machine: as data, and as sentences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from records.groups import grouped
 from records.units import percentage, plural
 
 SCHEMA = 4
-#: Maximum remedies named under one heading; the others are counted.
+#: Largest number of remedies that are named under one heading. Further ones are only counted.
 _MAX_REMEDIES = 3
 
 
@@ -31,15 +31,16 @@ class Advice:
 
     machine: str
     runs: list[str]
-    #: Share of time with traffic that the reader stated; None means all the time, as in the runs.
+    #: Share of time with traffic (writes) that the reader stated. None means that traffic is
+    #: assumed all the time, as in the runs.
     traffic_share: float | None
     #: The cost of the traffic to each workload without any remedy.
     losses: list[dict[str, Any]]
-    #: `net.remedies` of all runs, with the columns of `standing.with_standings`.
+    #: Rows of `net.remedies` of all runs, with the columns of `standing.with_standings`.
     remedies: list[Remedy]
-    #: Rows of the question `throttling.THROTTLING`, with the name of the run.
+    #: Rows of the question `throttling.THROTTLING`, each with the name of its run.
     sweeps: list[dict[str, Any]]
-    #: Cores reserved only under traffic: `dynamic.dynamic_rows`, with the name of the run.
+    #: Rows of `dynamic.dynamic_rows` (cores reserved only under traffic), each with its run's name.
     dynamic: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,7 +59,7 @@ class Advice:
 
 
 def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advice:
-    """Return the advice from the runs of one machine; it has no remedies if none was tried."""
+    """Return the advice from the runs of one machine. It has no remedies if no remedy was tried."""
     share = 1.0 if traffic_share is None else traffic_share
     remedy_rows = []
     losses = []
@@ -82,10 +83,11 @@ def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advic
 
 
 def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
-    """A row for each effect that has an estimate and the baseline `off`.
+    """Return a row for each effect that has an estimate and the baseline `off`.
 
-    `lost` is the share of node-hours that the traffic costs: its share of time x (1 - 1 / mean). A
-    negative value is a gain.
+    `lost` is the share of node-hours that the traffic costs. It is the share of time with traffic
+    x (1 - 1 / mean), where mean is mean time with traffic / mean time without. A negative value is
+    a gain.
     """
     case_caveats = caveats_of_cases(run.samples)
     return [
@@ -116,9 +118,9 @@ def sentences(advice: Advice) -> list[str]:
 
 
 def dynamic_reservation_lines(advice: Advice) -> list[str]:
-    """A line for each remedy of reserved cores, if they were reserved only under traffic.
+    """Return a line for each remedy of reserved cores: the speed if reserved only under traffic.
 
-    Of several treatments with traffic, that with the highest rate of writes is used.
+    If there are several treatments with traffic, the one with the highest rate of writes is used.
     """
     share = 1.0 if advice.traffic_share is None else advice.traffic_share
     rows_of_cores = grouped(
@@ -130,10 +132,11 @@ def dynamic_reservation_lines(advice: Advice) -> list[str]:
 
 
 def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
-    """A crossing of a row as text, with its interval: `3.98 GB/s [3.61 GB/s, 4.40 GB/s]`.
+    """Return a crossing of a row as text, with its interval: `3.98 GB/s [3.61 GB/s, 4.40 GB/s]`.
 
-    If only one end of the interval is known, it is `above 7.20 GB/s` or `below 7.20 GB/s`; without
-    any, `not decided`. With the unit `%`, it is a share of time, or `never` or `always`.
+    If only one end of the interval is known, the text is `above 7.20 GB/s` or `below 7.20 GB/s`. If
+    neither end is known, it is `not decided`. With the unit `%`, it is a share of time, or `never`
+    or `always`.
     """
     crossing, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
 
@@ -237,7 +240,7 @@ def _remedy_name(row: Remedy) -> str:
 
 
 def _more_work_text(row: Remedy) -> str:
-    """The net benefit as work in the same time: `2.1 % [1.2, 3.0] more work`, or less work."""
+    """Return the net benefit as work in the same time: `2.1 % [1.2, 3.0] more work`, or less."""
     percent, low, high = (100 * (row[f"net{end}"] - 1) for end in ("", "_low", "_high"))
     if percent < 0:
         return f"{-percent:.1f} % [{-high:.1f}, {-low:.1f}] less work"

@@ -1,10 +1,11 @@
 """A core reserved only while traffic needs it, which Groves, Grant and Arnold (2016) suggest.
 
-This is computed from the speeds of the runs, not measured. It assumes that the core is reserved and
-released without delay. The core is reserved while the writers' rate exceeds the break-even rate,
-above which the application is faster with the core reserved (`throttling.THROTTLING`). The
-break-even rate is known only from a sweep of rates. Without one, the core is reserved during all
-traffic if the application is then faster with it, and never otherwise.
+The speed with such a core is computed from the speeds of the runs, not measured. The computation
+assumes that the core is reserved and released without delay. The core is reserved while the
+writers' rate exceeds the break-even rate, above which the application is faster with the core
+reserved (`throttling.THROTTLING`). The break-even rate is known only from a sweep of rates. Without
+a sweep, the core is reserved during all traffic if the application is then faster with it, and
+never otherwise.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from records.units import percentage
 
 #: The columns that identify a remedy of reserved cores in a run.
 _CORE_COLUMNS = ["case", "remedy", "traffic", "at"]
-#: When the core is reserved; dynamic: only while writes exceed the break-even rate.
+#: When the core is reserved. With `dynamic`, this is only while writes exceed the break-even rate.
 STRATEGIES = ("never", "always", "dynamic")
-#: Shares of time with traffic in the picture: four are enough, since its lines are nearly straight.
+#: Shares of time with traffic in the picture. Four are enough, since its lines are nearly straight.
 _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
 def _relative_speeds(run: RunData) -> pl.DataFrame:
-    """A row per remedy of reserved cores and pair; speeds are relative to `off` without the remedy.
+    """Return a row for each remedy of reserved cores and each pair.
+
+    Speeds are relative to the speed `off` (without writes) without the remedy.
 
     `from_b_s` is the rate above which the cores are reserved, null if it is not known. `reserves`
     says whether they are reserved during the measured traffic.
@@ -67,10 +70,10 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
 
 
 def _break_even_rates_b_s(run: RunData) -> dict[tuple[str, str, str], float]:
-    """Case, arm and reserved cores -> the rate above which the application is faster with them.
+    """Return case, arm and reserved cores -> rate above which the application is faster with them.
 
-    If that rate lies beyond the measured ones, the known end of its interval is used. If two sweeps
-    share case, arm and cores, their rates are left out.
+    If this rate lies beyond the measured rates, the known end of its interval is used. If two
+    sweeps share case, arm and cores, their rates are left out.
     """
     rows_of_cores = grouped(
         ((row["case"], row["arm"], str(row["reserved"])), row)
@@ -89,9 +92,9 @@ def _break_even_rates_b_s(run: RunData) -> dict[tuple[str, str, str], float]:
 
 
 def strategy_speeds(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
-    """A row per remedy of reserved cores, pair, share of time with traffic, and strategy.
+    """Return a row for each remedy of reserved cores, pair, share with traffic, and strategy.
 
-    `speed` is the mean over time, relative to `off` without the remedy.
+    `speed` is the mean over time, relative to the speed without writes and without the remedy.
     """
     pairs = _relative_speeds(run)
     if pairs.is_empty():
@@ -138,7 +141,7 @@ DYNAMIC = Question(
 
 
 def dynamic_rows(run: RunData, share: float) -> list[dict[str, Any]]:
-    """A row per remedy of reserved cores: the speed of each strategy.
+    """Return a row for each remedy of reserved cores, with the speed of each strategy.
 
     `share` is the share of time with traffic.
     """
@@ -156,7 +159,7 @@ def dynamic_rows(run: RunData, share: float) -> list[dict[str, Any]]:
 
 
 def strategy_sentence(row: dict[str, Any], share: float) -> str:
-    """A row of `dynamic_rows` as one line; empty if it has no estimate."""
+    """Return a row of `dynamic_rows` as one line; empty if the row has no estimate."""
     if row["dynamic"] is None:
         return ""
     speed_texts = {}

@@ -23,19 +23,21 @@ from analysis.statistics.aligned_ranks import (
 from analysis.statistics.interval import MIN_VALUES, Estimate
 from analysis.statistics.location import Crossing, crossing, location, p_value
 
-#: A remedy with its figures; the columns of an interval end in `_low` and `_high`.
-#: `price`: time off with the remedy / time off; above 1 it costs. It is null for a level of the
-#: writers, which changes nothing without writes.
-#: `gain`: time on / time on with the remedy; above 1 it helps.
-#: `written`: the writers' rate with the remedy / without.
-#: `net`: the application's speed with the remedy / without, at a share of time with traffic. It is
-#: the gain at a share of 1, and 1 / price at 0.
+#: A remedy with its figures. The columns of an interval end in `_low` and `_high`. Runs without
+#: writes are `off`, and runs with writes `on`.
+#: `price`: time off with the remedy / time off without it; above 1 the remedy costs. It is null for
+#: a level of the writers, which changes nothing without writes.
+#: `gain`: time on without the remedy / time on with it; above 1 the remedy helps.
+#: `written`: the writers' rate with the remedy / their rate without it.
+#: `net`: the application's speed with the remedy / its speed without it, at a share of time with
+#: traffic. It is the gain at a share of 1, and 1 / price at a share of 0.
 #: `p`: p value of 'no difference' in net over the `allocations` measured.
 #: `next_allocation`: an interval that covers the net of the next allocation; null for fewer than
 #: three allocations.
 #: `break_even`: the share of time with traffic above which the net is above 1; null for unpaired
 #: remedies.
-#: `n`: pairs that have all four runs, or allocations of the side with fewer.
+#: `n`: number of pairs that have all four runs. For unpaired remedies, it is the number of
+#: allocations with the remedy or without it, whichever is smaller.
 Remedy = dict[str, Any]
 
 
@@ -102,10 +104,10 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
 
 
 def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
-    """The figures of a remedy from one speed per allocation.
+    """Return the figures of a remedy from one speed for each allocation.
 
-    The interval of the net covers the next allocation, since its width follows from the scatter
-    between allocations.
+    The interval of the net covers the next allocation, since the interval's width follows from the
+    scatter between allocations.
     """
     without_remedy = rows.select("off", "on").drop_nulls()
     with_remedy = rows.select(off="off_with", on="on_with").drop_nulls()
@@ -132,7 +134,7 @@ def _mean_speed(rows: pl.DataFrame, share: float, suffix: str = "") -> pl.Series
 
 
 def _exponential(log_ratio: Estimate | None) -> Estimate | None:
-    """The estimate of a ratio from that of its logarithm."""
+    """Return the estimate of a ratio from the estimate of its logarithm."""
     return log_ratio.mapped(lambda log: float(np.exp(log))) if log_ratio else None
 
 
@@ -158,17 +160,18 @@ def _typical_ratio(ratios: Values) -> Estimate | None:
 def _ratio_of_allocations(
     numerators: pl.Series, denominators: pl.Series
 ) -> NightsDifference | None:
-    """The ratio of speeds, one per allocation; None below two on a side."""
+    """Return the ratio of speeds, one for each allocation; None if a side has fewer than two."""
     if min(len(numerators), len(denominators)) < 2:
         return None
     return ratio_of_nights(numerators.to_list(), denominators.to_list())
 
 
 def remedy_times(run: RunData) -> pl.DataFrame:
-    """Three rows for each pair of a remedy with a price: with traffic, with the remedy, with both.
+    """Return three rows for each pair of a remedy with a price.
 
-    The column `with` says which. `log` is the logarithm of the run's time / time off without the
-    remedy. In the row of the remedy alone, `log` has no meaning: `typical_time` uses the price.
+    The column `with` says what the row has: `traffic`, `remedy` or `both`. `log` is the logarithm
+    of the run's time / the time without traffic and without the remedy. In the row `remedy`, `log`
+    has no meaning, since `typical_time` uses the price.
     """
     rows = remedy_speeds(run)
     if rows.is_empty():
@@ -182,7 +185,7 @@ def remedy_times(run: RunData) -> pl.DataFrame:
 
 
 def typical_time(rows: pl.DataFrame) -> Estimate | None:
-    """The typical time of rows of `remedy_times`, all of one remedy and one value of `with`."""
+    """Return the typical time of rows of `remedy_times` with one remedy and one value of `with`."""
     if rows["with"][0] == "remedy":
         return stored_estimate("price")(rows)
     return _exponential(location(rows["log"].to_numpy()))

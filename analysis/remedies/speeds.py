@@ -1,7 +1,8 @@
-"""The remedies of a run, and the application's speeds without and with each, pair by pair.
+"""The remedies of a run, and the application's speeds without and with each remedy, pair by pair.
 
-A level of the application, such as reserved cores, has its own baseline, and so a price. A level of
-the writers, such as a throttled rate, shares the baseline: its price is that writes are slower.
+A level of the application, such as reserved cores, has its own baseline (runs without writes), and
+so a price. A level of the writers, such as a throttled rate, shares the baseline with other levels,
+and so has no price in time. What it costs is that writes are slower.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ REMEDIES: dict[str, str] = {
     "rate": "throttled writers",
 }
 _TOOL_FACTOR = "tool"
-#: The columns that tell a run's remedies apart, which are keys of advice.json.
-#: With the remedy: `case`, `treatment`, and the `level` of the `factor`.
-#: Without it: `reference_case`, and for treatment and level the keys `traffic` and `reference`.
-#: `at` has the levels of the other factors.
+#: The columns that distinguish a run's remedies. They are keys of advice.json. Runs with the remedy
+#: have the case `case`, the treatment `treatment`, and the level `level` of the factor `factor`.
+#: Runs without the remedy have the case `reference_case`, the treatment `traffic`, and the level
+#: `reference` of this factor. `at` has the levels of the other factors.
 REMEDY_COLUMNS = (
     "case",
     "reference_case",
@@ -50,8 +51,8 @@ REMEDY_COLUMNS = (
     "at",
 )
 #: The columns whose values all rows of a remedy share, with their types. `what` describes the
-#: factor. `emulated` is a list of caveats: why figures do not hold for an RDMA network card. It is
-#: empty if the writes were not emulated.
+#: factor. `emulated` is a list of reasons why the figures do not hold for an RDMA network card. It
+#: is empty if the writes were not emulated.
 _COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys((*REMEDY_COLUMNS, "remedy", "what", "workload"), pl.String),
     **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),
@@ -74,7 +75,8 @@ class _Remedy:
     reference_level: Level
     #: Other factors of the application that are not at their first level, with their levels.
     other_levels: Mapping[str, Level] = field(default_factory=dict)
-    #: The run's contrasts; None for a level of the writers, and for one that needs its own job.
+    #: Price and gain, from the run's contrasts. Both are None for a level of the writers, and for a
+    #: level that needs its own job.
     price: Estimate | None = None
     gain: Estimate | None = None
 
@@ -85,13 +87,14 @@ class _Remedy:
 
 
 def remedy_speeds(run: RunData) -> pl.DataFrame:
-    """A row for each remedy and each pair that has all four runs.
+    """Return a row for each remedy and each pair that has all four runs.
 
-    The four runs have the speeds `off` and `on` without the remedy, `off_with` and `on_with` with
-    it, in arbitrary units. `writer_rate_b_s` and `writer_rate_b_s_with` are the rates of the
-    writers. A remedy without such a pair has one row, without speeds. A level that needs its own
-    job, such as `--core-spec`, cannot be paired, since jobs differ in nodes and time. It has a row
-    for each allocation, which has the speeds either without the remedy or with it.
+    The speeds of the four runs are `off` and `on` without the remedy, and `off_with` and `on_with`
+    with it, in arbitrary units. Writes are made in `on` and `on_with`. `writer_rate_b_s` and
+    `writer_rate_b_s_with` are the rates of the writers. A remedy without such a pair has one row,
+    without speeds. A level that needs its own job, such as `--core-spec`, cannot be paired, since
+    jobs differ in nodes and time. It has a row for each allocation, which has the speeds either
+    without the remedy or with it.
     """
     return run.cached("speeds of remedies", lambda: _remedy_speeds(run))
 
@@ -114,7 +117,7 @@ def _remedy_speeds(run: RunData) -> pl.DataFrame:
         speeds_of = _speeds_of_pairs if remedy.paired else _speeds_of_allocations
         rows = speeds_of(run, without_remedy=remedy.without_remedy, with_remedy=remedy.with_remedy)
         if rows.is_empty():
-            # A row of nulls.
+            # This becomes one row of nulls.
             rows = rows.clear(1)
         frames.append(pl.DataFrame([common], schema=_COLUMN_TYPES).join(rows, how="cross"))
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
@@ -173,8 +176,8 @@ def _application_remedies(run: RunData) -> Iterator[_Remedy]:
 def _writer_remedies(run: RunData) -> Iterator[_Remedy]:
     """The remedies that are levels of factors of the writes.
 
-    The application's factors are at their first levels. A rate is compared with the highest rate,
-    any other level with the first level of its factor.
+    The application's factors have their first levels. A rate is compared with the highest rate. Any
+    other level is compared with the first level of its factor.
     """
     candidates = [
         row
@@ -206,9 +209,10 @@ def _writer_remedies(run: RunData) -> Iterator[_Remedy]:
 
 
 def _row_without_remedy(rows: Sequence[Result], factor: str) -> Result:
-    """Return the effect at the highest rate or, for other factors, at the first level.
+    """Return the effect (a result with writes) that is without the remedy.
 
-    Without an effect at the first level, the first effect is returned.
+    For the factor `rate`, it is the effect at the highest rate. For other factors, it is the effect
+    at the first level or, without one, the first effect.
     """
     if factor == RATE_FACTOR:
         return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
@@ -218,14 +222,14 @@ def _row_without_remedy(rows: Sequence[Result], factor: str) -> Result:
 
 
 def _job_remedies(run: RunData) -> Iterator[_Remedy]:
-    """The remedies whose levels make cases of their own.
+    """Yield the remedies whose levels make cases of their own.
 
-    They are compared with the case whose name comes first, such as `stream@core_spec=0`.
+    Each is compared with the case whose name comes first, such as `stream@core_spec=0`.
     """
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
-        # Cases that differ in the level of this factor only.
+        # Each family has the cases that differ only in the level of this factor.
         families: dict[str, list[tuple[str, str]]] = {}
         for case in cases:
             name, levels = arm_and_levels(case)
@@ -281,7 +285,7 @@ def _as_speeds(row: Result) -> pl.Expr:
 
 
 def caveats_of_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
-    """Case -> why its figures do not hold for an RDMA network card; an empty list if they do."""
+    """Return case -> why its figures do not hold for an RDMA network card; [] if they do."""
     cases = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
     transports_of_cases = cases.agg("transport", pl.col("same_host").any()).collect()
     caveats_by_case = {}

@@ -1,11 +1,12 @@
 """The standing of each remedy: better, worse, or not decided.
 
-A remedy is better only if three conditions hold. The whole interval of its net effect lies above 1.
-So does the interval for the next allocation. The net effect is significant after Holm's correction
-over all remedies that are read together.
+The net effect of a remedy is the application's speed with it / the speed without it. A remedy is
+better only if three conditions hold. The whole interval of its net effect lies above 1. The
+interval of the net effect in the next allocation lies above 1, too. The net effect is significant
+after Holm's correction over all remedies that are read together.
 
-A better remedy is recommended only if the writes were not emulated, the writers are not slowed down
-instead, and the share of time with traffic was stated or does not matter.
+A better remedy is recommended only if the writes were not emulated, if it does not slow the writers
+down, and if the share of time with traffic was stated or does not matter.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class Standing(str, Enum):
 
 
 def with_standings(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy]:
-    """Remedies of `net.remedies` with `standing`, `p_adjusted`, and whether each is `recommended`.
+    """Return rows of `net.remedies` with the columns `standing`, `p_adjusted` and `recommended`.
 
     `p_adjusted` is the p value after Holm's correction over all remedies that have a p value and do
-    not slow the writers down; null for the others. A remedy that is not significant is not decided,
-    unless its baseline is unstable. Without a stated share of time with traffic, only remedies that
-    cost nothing are recommended.
+    not slow the writers down. It is null for other remedies. A remedy that is not significant is
+    not decided, unless its baseline is unstable. Without a stated share of time with traffic, only
+    remedies that cost nothing are recommended.
     """
     judged = [{**row, "standing": _standing_before_holm(row), "p_adjusted": None} for row in rows]
     tested = [
@@ -98,6 +99,6 @@ def is_better(row: Mapping[str, Any]) -> bool:
 def costs_nothing(row: Mapping[str, Any]) -> bool:
     """Return whether a remedy is worth its price at any share of time with traffic.
 
-    A level of the writers is always worth it, since it has no price.
+    This is true for each level of the writers, since such a level has no price.
     """
     return row["price"] is None or bool(row["break_even_high"] == 0)

@@ -1,9 +1,10 @@
 """The cost of each byte written, from runs under several rates of the writers.
 
-This is figure 6b of Groves, Grant and Arnold (2016). Rates are those that the writers reached, not
-those requested. Every pair gives one slope through the origin, since there is no loss without
-writes. The slope of a sweep is the centre of its pairs' slopes. The errors of different pairs are
-independent; those of the runs in a pair are not, since they share a baseline.
+This is the computation of figure 6b of Groves, Grant and Arnold (2016). A sweep is the runs of a
+case under several rates. The rates are the rates that the writers reached, not the requested rates.
+Every pair gives one slope through the origin, since there is no loss without writes. The slope of a
+sweep is the centre of its pairs' slopes. The errors of different pairs are independent. The errors
+of the runs in a pair are not independent, since the runs share a baseline.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def sweeps_of_factor(rows: Iterable[Result], factor: str) -> list[list[Result]]:
 
 
 def sweep_runs(run: RunData) -> pl.DataFrame:
-    """A row per pair and rate of the sweeps, with `reached_b_s` and the `loss`.
+    """Return a row for each pair and rate of the sweeps, with `reached_b_s` and the `loss`.
 
-    The loss is in bytes per second if the figure of merit is a bandwidth, else slowdown - 1. A
-    sweep has one case, one arm and one level of every other factor. `at` names these levels.
-    `others` names them without the number of reserved cores: sweeps that differ only in this number
-    have the same `others`. A pair with only one rate is left out.
+    The loss is in bytes per second if the figure of merit is a bandwidth. Otherwise, the loss is
+    slowdown - 1. A sweep has one case, one arm and one level of every other factor. `at` names
+    these levels. `others` names them without the number of reserved cores, so sweeps that differ
+    only in this number have the same `others`. A pair with only one rate is left out.
     """
     return run.cached("runs of sweeps", lambda: _sweep_runs(run))
 
@@ -97,7 +98,7 @@ def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
     The slope is the loss per byte per second. The curvature is c of loss = b x + c x^2, where x is
     the rate divided by the sweep's `highest_b_s`.
     """
-    # Least squares without an intercept: xxy is the sum of x * x * y.
+    # Least squares without an intercept. For example, xxy is the sum of x * x * y.
     x, y = pl.col("reached_b_s") / pl.col("highest_b_s"), pl.col("loss")
     xx, xxx, xxxx = ((x**power).sum() for power in (2, 3, 4))
     xy, xxy = (x * y).sum(), (x * x * y).sum()
@@ -114,12 +115,13 @@ def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _comparisons(run: RunData) -> pl.DataFrame:
-    """A row per sweep, pair and comparison with a larger number of reserved cores.
+    """Return a row for each sweep, pair and comparison with a larger number of reserved cores.
 
-    The sweep with the fewest reserved cores is compared with that of each larger number, which is
-    `reserved`. `price` is what these cores cost without writes. `slope_saved` is how much of the
-    slope they save: at a rate x, the time is 1 + b x without them and (1 + price) (1 + b' x) with
-    them. Any other sweep has one row per pair, in which these three columns are null.
+    The sweep with the fewest reserved cores is compared with the sweep of each larger number, which
+    is in the column `reserved`. `price` is what these cores cost without writes. `slope_saved` is
+    how much of the slope these cores save. At a rate x, the time is 1 + b x without these cores.
+    With them, it is (1 + price) (1 + b' x). Any other sweep has one row for each pair, in which
+    `reserved`, `price` and `slope_saved` are null.
     """
     runs = sweep_runs(run)
     if runs.is_empty():
@@ -155,7 +157,7 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     )
 
 
-#: Estimates that hold only if a line fits.
+#: Names of estimates that are valid only if a line fits the loss.
 _CROSSINGS = ("crossover_b_s", "same_rate_b_s")
 #: A line fits if the interval of the curvature contains 0.
 _LINE_FITS = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
@@ -203,9 +205,9 @@ THROTTLING = Question(
 
 
 def _runs_and_lines(run: RunData) -> pl.DataFrame:
-    """A row per run of the sweeps and per baseline.
+    """Return a row for each run of the sweeps and for each baseline.
 
-    `line` is the figure of merit that the fitted line predicts, null if no line fits.
+    `line` is the figure of merit that the fitted line predicts; null if no line fits.
     """
     runs = sweep_runs(run)
     if runs.is_empty():
