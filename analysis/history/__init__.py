@@ -1,1 +1,4 @@
-"""The history of machines: the tables of all runs, and what became worse. Pure but for reading."""
+"""The history of machines: the tables of all runs, and what became worse.
+
+All functions but those that read files are pure.
+"""

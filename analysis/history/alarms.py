@@ -3,9 +3,10 @@
     surveyed = survey(nights_of(results), results)  # nights_of is in `analysis.history.nights`
     surveyed.alarms, surveyed.watched
 
-Each night of a series is compared with the nights before it, and the last `RECENT_NIGHTS` together
-decide. The alarms of a night depend only on the nights up to it, so a later run finds the same
-alarms on the same nights.
+A night is a run of a repeated campaign. A series is one quantity of a case over the nights. Each
+night of a series is compared with its reference, which is the nights before it. The mean over the
+last `RECENT_NIGHTS` decides whether an alarm is raised. The alarms of a night depend only on the
+nights up to it, so a later run finds the same alarms on the same nights.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from records.notes import Note, remedy_of
 
 Values = NDArray[np.float64]
 
-#: Last nights of a series, whose mean distance from their references decides.
+#: Number of last nights of a series whose mean distance from their references decides.
 RECENT_NIGHTS = 6
-#: Most and fewest nights before a night that make up its reference.
+#: Largest and smallest number of nights before a night that are its reference.
 MAX_NIGHTS_BEFORE = 30
 MIN_NIGHTS_BEFORE = 20
 #: Number of earlier nights whose means show how far a mean usually lies from the reference.
@@ -41,17 +42,17 @@ ALARM_LIMIT = 3.7
 _MAX_DISTANCE = 3.0
 #: Chance that weekdays are taken to differ although they do not.
 _WEEKDAY_ERROR_LEVEL = 0.001
-#: Fewest nights of a weekday from which its level is known.
+#: Smallest number of nights of a weekday from which the usual level of this weekday is computed.
 _MIN_NIGHTS_OF_WEEKDAY = 4
-#: Least spread of the part that all series have in common, in spreads of the series. The part is
-#: never exactly the same on all nights.
+#: Least spread of the common part (the distance that all series of a machine have in common), in
+#: spreads of the series. The common part is never exactly the same on all nights.
 _MIN_COMMON_SPREAD = 0.1
-#: Fewest series from which the part that a machine's series have in common is known.
+#: Smallest number of series of a machine from which their common part is computed.
 _MIN_SERIES = 6
-#: Greatest share of the common part that a series may have.
+#: Largest share of the common part that a series may have.
 _MAX_SHARE_OF_COMMON_PART = 2.0
-#: Means overlap, so a usual distance from few means is uncertain. Its square is multiplied by
-#: 1 + this number / number of means.
+#: The means of successive nights overlap, so a usual distance that is computed from few means is
+#: uncertain. The square of this distance is multiplied by 1 + this constant / number of means.
 _UNCERTAINTY_MEANS = 5 * RECENT_NIGHTS
 #: Robust spread (standard deviation) of a normal distribution / its median absolute deviation.
 _SPREAD_PER_MAD = 1.4826
@@ -61,24 +62,24 @@ COMMON_PART_CASE = "(machine)"
 
 @dataclass(frozen=True)
 class NoticedChange:
-    """A change that was noticed; nights and series are rows and columns of the watched table."""
+    """A change that was noticed. Nights are row numbers of the watched table."""
 
-    #: None for the part that all series have in common.
+    #: Column of the series in the watched table; None for the common part of all series.
     column: int | None
-    #: First night of the change, and the night on which it was noticed.
+    #: First night of the change, and the night on which the change was noticed.
     first_night: int
     noticed_night: int
     worse: bool
 
 
 class _Watched:
-    """The distances of nights from the usual level, in spreads, which are judged night by night."""
+    """The distances of nights from the usual level, in spreads. They are judged night by night."""
 
     def __init__(self, n_nights: int) -> None:
         self.judged_distances = np.full(n_nights, np.nan)
-        #: Mean of `judged_distances` over the last measured nights.
+        #: For each night, the mean of `judged_distances` over the last measured nights.
         self.means = np.full(n_nights, np.nan)
-        #: How far such a mean usually lies on the worse side.
+        #: Usual distance of such a mean from 0 (`_usual_distance`).
         self.usual_distance = math.nan
 
     def judge(self, night: int, distance: float) -> int:
@@ -97,7 +98,7 @@ class _Watched:
         return 0
 
     def restart(self, changed_nights: slice) -> None:
-        """Forget the nights of a change, which are not usual ones."""
+        """Forget the nights of a change, since they are not usual nights."""
         self.judged_distances[changed_nights] = np.nan
         self.means[changed_nights] = np.nan
 
@@ -107,10 +108,10 @@ class _Watched:
         return int(measured_nights[-RECENT_NIGHTS])
 
     def _recent(self, night: int) -> Values:
-        """The distances of the last `RECENT_NIGHTS` measured nights, up to this one.
+        """Return the distances of the last `RECENT_NIGHTS` measured nights, up to this night.
 
         All are NaN if this night was not measured, or if fewer than `RECENT_NIGHTS` of the last
-        2 x `RECENT_NIGHTS` nights were.
+        2 x `RECENT_NIGHTS` nights were measured.
         """
         distances = self.judged_distances[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
         known_distances = distances[np.isfinite(distances)]
@@ -119,9 +120,10 @@ class _Watched:
         return np.asarray(known_distances[-RECENT_NIGHTS:])
 
     def _usual_distance(self, night: int) -> float:
-        """Root mean square of earlier means, or of those on the worse side, whichever is larger.
+        """Return the root mean square of earlier means, or of earlier means on the worse side.
 
-        It is no less than if nights were independent, and is increased if there are few means.
+        The larger one is returned. It is at least the value for independent nights. It is
+        increased if there are few means.
         """
         means = self.means[max(0, night - EARLIER_NIGHTS) : max(0, night - RECENT_NIGHTS + 1)]
         known_means = means[np.isfinite(means)]
@@ -135,26 +137,26 @@ class _Watched:
 
 
 class _Series(_Watched):
-    """One series: its nights, its level and spread, and what it shares with the others."""
+    """One series: its nights, its level and spread, and its share of the common part."""
 
     def __init__(self, log_values: Values) -> None:
         super().__init__(len(log_values))
         self.log_values = log_values
-        #: Distances of nights from the median of the nights before, of logarithms.
+        #: Distances of nights from the median of the nights before, both in logarithms.
         self.distances = np.full(len(log_values), np.nan)
-        #: The part that the other series have in common, in their spreads.
+        #: For each night, the distance that the other series have in common, in their spreads.
         self.common_parts = np.full(len(log_values), np.nan)
         self.spread = math.nan
         self.first_night_of_level = 0
 
     def reference(self, night: int) -> Values:
-        """The logarithms of the nights that a night is compared with."""
+        """Return the logarithms of the nights with which a night is compared."""
         first_night = max(self.first_night_of_level, night - MAX_NIGHTS_BEFORE)
         before = self.log_values[first_night:night]
         return np.asarray(before[np.isfinite(before)])
 
     def measure(self, night: int) -> float:
-        """Distance of a night from its reference, in spreads; NaN without a reference."""
+        """Return a night's distance from its reference, in spreads; NaN without a reference."""
         before = self.reference(night)
         if len(before) >= MIN_NIGHTS_BEFORE:
             self.distances[night] = self.log_values[night] - _median_of_known(before)
@@ -163,15 +165,15 @@ class _Series(_Watched):
         return float(self.distances[night] / np.float64(self.spread))
 
     def own_distance(self, night: int, distance: float, common_part: float) -> float:
-        """The distance of a night, without the share of the common part that this series has."""
+        """Return the distance of a night, minus this series' share of the common part."""
         self.common_parts[night] = common_part
         past = slice(max(0, night - EARLIER_NIGHTS), night)
         return distance - self._share_of_common_part(past) * common_part
 
     def _share_of_common_part(self, past: slice) -> float:
-        """Distance of this series per common part of the others, by least squares.
+        """Return the share of the common part of the other series that this series shows.
 
-        It is from 0 to `_MAX_SHARE_OF_COMMON_PART`.
+        It is distance / common part, by least squares, from 0 to `_MAX_SHARE_OF_COMMON_PART`.
         """
         known = np.isfinite(self.distances[past]) & np.isfinite(self.common_parts[past])
         common_parts = self.common_parts[past][known]
@@ -190,18 +192,21 @@ class _Series(_Watched):
 
 
 class _CommonPart(_Watched):
-    """The part that all series have in common; `weekdays` has one number per night."""
+    """The part that all series have in common.
+
+    `weekdays` has a number from 0 to 6 for the weekday of each night.
+    """
 
     def __init__(self, weekdays: NDArray[np.int64]) -> None:
         super().__init__(len(weekdays))
         self._weekdays = weekdays
         #: The common part of each night, in spreads of the series.
         self._parts = np.full(len(weekdays), np.nan)
-        #: What is usual on the weekday of each night.
+        #: For each night, the usual common part on its weekday.
         self._weekday_levels = np.full(len(weekdays), np.nan)
 
     def measure(self, night: int, common_part: float) -> float:
-        """Return a night's distance from the level of its weekday, in spreads of such distances."""
+        """Return the distance of a night from the level of its weekday, in spreads of distances."""
         self._parts[night] = common_part
         self._weekday_levels[night] = self._weekday_level(night)
         distances = self._parts - self._weekday_levels
@@ -211,7 +216,7 @@ class _CommonPart(_Watched):
         return float(distances[night]) / max(spread, _MIN_COMMON_SPREAD)
 
     def _weekday_level(self, night: int) -> float:
-        """The usual common part on a night's weekday; 0 unless weekdays are shown to differ.
+        """Return the usual common part on a night's weekday; 0 unless weekdays are shown to differ.
 
         The test uses the ranks of past nights (Kruskal and Wallis 1952).
         """
@@ -229,16 +234,17 @@ class _CommonPart(_Watched):
         return float(np.median(on_same_weekday)) if differ else 0.0
 
     def restart(self, changed_nights: slice) -> None:
-        """Forget the nights of a change, which are not usual ones."""
+        """Forget the nights of a change, since they are not usual nights."""
         super().restart(changed_nights)
         self._parts[changed_nights] = np.nan
 
 
 class AlarmWatch:
-    """The watch over a campaign.
+    """Watches all series of a campaign.
 
-    `log_values`: logarithms (night, series); larger is worse, and NaN is not measured. `days`: the
-    day of each night as `date.toordinal` counts; by default, nights are successive days.
+    `log_values` has logarithms of values, with a row for each night and a column for each series. A
+    larger value is worse, and NaN means that the value was not measured. `days` has the day of each
+    night, as a number of `date.toordinal`. By default, nights are successive days.
     """
 
     def __init__(self, log_values: Values, days: Sequence[int] | None = None) -> None:
@@ -256,7 +262,7 @@ class AlarmWatch:
 
     @np.errstate(invalid="ignore")
     def judge(self, night: int) -> None:
-        """Judge a night by its number, `MIN_NIGHTS_BEFORE` or more, after all nights before it."""
+        """Judge the night with a number from `MIN_NIGHTS_BEFORE`, after all nights before it."""
         distances = np.asarray([series.measure(night) for series in self.series])
         parts_of_others, common_part = _common_parts(distances)
         signs: list[int] = []
@@ -297,8 +303,8 @@ def _median_of_known(values: Values) -> float:
 
 
 def _median_along(values: Values, axis: int) -> Values:
-    """The same as `numpy.nanmedian`, in a tenth of its time."""
-    ordered = np.sort(values, axis)  # NaN last
+    """Return what `numpy.nanmedian` returns, in a tenth of the time."""
+    ordered = np.sort(values, axis)  # NaN comes last
     count = np.isfinite(values).sum(axis, keepdims=True)
     low, high = (
         np.take_along_axis(ordered, np.clip(index, 0, ordered.shape[axis] - 1), axis)
@@ -308,9 +314,9 @@ def _median_along(values: Values, axis: int) -> Values:
 
 
 def _common_parts(distances: Values) -> tuple[Values, float]:
-    """For each series, the median distance of the other series in one night; then that of all.
+    """Return each series' median distance of the other series in a night, and the median of all.
 
-    If too few series were measured, they are 0 and NaN.
+    If too few series were measured, these medians are 0, and the median of all is NaN.
     """
     if np.isfinite(distances).sum() < _MIN_SERIES:
         return np.zeros_like(distances), math.nan
@@ -342,17 +348,19 @@ class SeriesNames:
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm(SeriesNames):
-    """A series became worse. Ratios of rates are inverted, so that above 1 is worse."""
+    """An alarm: a series became worse. Ratios of rates are inverted, so that above 1 is worse."""
 
     #: First night of the change, and the night that raised the alarm (ISO dates), with its run.
     since: str
     night: str
     run: str
-    #: The changed nights, and the last measured nights, both relative to the nights before.
+    #: Ratio of the changed nights to the nights before, and ratio of the last measured nights to
+    #: the nights before.
     ratio: float
     ratio_now: float
-    #: True if the last measured nights are nearer to the loss than to the level before. False from
-    #: `MAX_NIGHTS_BEFORE` nights after `night` on, when the new level is the usual one.
+    #: True if the last measured nights are nearer to the loss than to the level before. It is
+    #: false from `MAX_NIGHTS_BEFORE` nights after `night` on, since the new level is then the usual
+    #: level.
     open: bool
     #: Facts that changed at the same time.
     changed: list[ChangedFact]
@@ -369,7 +377,7 @@ class Alarm(SeriesNames):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedSeries(SeriesNames):
-    """A series as it is after its last night."""
+    """The state of a series after its last night."""
 
     unit: str
     #: Last night (ISO date), and number of nights.
@@ -379,7 +387,7 @@ class WatchedSeries(SeriesNames):
     #: 1 %); None while there are too few nights.
     level: float | None = None
     spread: float | None = None
-    #: The loss that `RECENT_NIGHTS` show in half of all cases, as a share.
+    #: The loss that raises an alarm after `RECENT_NIGHTS` nights in half of all cases, as a share.
     detectable: float | None = None
 
 
@@ -393,7 +401,7 @@ class BelowReference:
     #: Night (ISO date) and name of the run.
     night: str
     run: str
-    #: The value measured, and the one expected.
+    #: The measured value and the expected value, in words.
     text: str
 
 
@@ -435,7 +443,7 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
 
 
 def below_reference(results: pl.DataFrame) -> list[BelowReference]:
-    """Each case whose baseline fell short of its reference when it was measured last."""
+    """Return each case whose baseline fell short of its reference in the case's last run."""
     key = ["machine", "campaign", "case"]
     columns = [*key, "started_s", "run", "notes"]
     is_latest = pl.col("started_s") == pl.col("started_s").max().over(key)
@@ -461,7 +469,7 @@ class _Campaign:
 
     def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
-        # Nights are compared only with those that have the unit and direction of the last night.
+        # Only nights that have the unit and the direction of the last night are compared.
         last_unit_and_better = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
         is_comparable = (pl.col("unit") == pl.col("last_unit")) & (
             pl.col("better") == pl.col("last_better")
@@ -474,7 +482,8 @@ class _Campaign:
         self.days: list[date] = self.rows["night"].unique().sort().to_list()
         column_of = {key: column for column, key in enumerate(self.keys)}
         row_of = {day: row for row, day in enumerate(self.days)}
-        #: Logarithms (night, series); larger is worse.
+        #: Logarithms of values, with a row for each night and a column for each series. Larger is
+        #: worse.
         self.log_values = np.full((len(self.days), len(self.keys)), np.nan)
         for *key, day, log_value in self.rows.select(*SERIES_KEY, "night", "log_value").iter_rows():
             self.log_values[row_of[day], column_of[tuple(key)]] = log_value

@@ -1,10 +1,10 @@
-"""Comparison of the nights of two sides: one value per night.
+"""Compares the nights of two sides, with one value for each night.
 
-Student's t pools the spreads of both sides, Welch's keeps them apart. The more cautious of the two
-is used, or Student's alone if one side has one night. Neighbouring nights may correlate. The
-correlation is estimated from the machine's history or, without one, from the nights compared
-(docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994). If the nights of the two
-sides alternate, each is compared with its neighbour.
+Student's t pools the spreads of both sides; Welch's t keeps them apart. The more cautious of the
+two is used. If one side has one night, only Student's t can be used. Neighbouring nights may
+correlate. The correlation is estimated from the machine's history or, without one, from the nights
+compared (docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994). If the nights of
+the two sides alternate, each night is compared with its neighbour.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 #: Chance that nights correlate by more than `NightCorrelation.at_most`, if this limit is estimated
 #: from the nights compared.
 MISSED_CHANCE = 0.05
-#: The same chance, if the limit is estimated from a history. With both chances, a change is named
-#: in at most 5 % of comparisons of unchanged nights (`python -m tests.studies.nights`).
+#: The same chance, if the limit is estimated from a history. With these two chances, a change is
+#: reported in at most 5 % of comparisons of unchanged nights (`python -m tests.studies.nights`).
 MISSED_CHANCE_OF_HISTORY = 0.1
-#: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by no more than the last.
+#: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by at most the last
+#: value.
 CORRELATIONS = tuple(step / 20 for step in range(20))
 
 
 class _Error(NamedTuple):
-    """The error of the logarithm of a ratio or of a mean."""
+    """The error of the logarithm of a ratio or of a mean, and its degrees of freedom."""
 
     standard_error: float
     freedom: float
@@ -43,11 +44,12 @@ class _Error(NamedTuple):
 class NightCorrelation:
     """The correlation of neighbouring nights of a side."""
 
-    #: None if nights are too few, or do not differ.
+    #: The estimated correlation; None if nights are too few, or do not differ.
     estimate: float | None
     #: The largest correlation that is not rejected.
     at_most: float
-    #: Nights of the machine's history from which it was estimated; 0: from the nights compared.
+    #: Number of nights of the machine's history from which it was estimated. 0 means that it was
+    #: estimated from the compared nights.
     history_nights: int = 0
 
     @property
@@ -73,9 +75,9 @@ class NightsDifference:
         return math.expm1(_half_width(self.errors, level / 2))
 
     def least_alternating_change(self, level: float) -> float:
-        """The same if as many nights alternated between the sides.
+        """Return the least change if as many nights alternated between the sides.
 
-        If neighbouring nights correlate, it is smaller than this.
+        If neighbouring nights correlate, the least change is even smaller than this.
         """
         error, freedom = self.errors[0]
         alternating_error = _Error(error, freedom / 2)
@@ -87,8 +89,9 @@ def correlation_of_nights(
 ) -> NightCorrelation:
     """Correlation of neighbouring nights, which is assumed to be the same in all `rows`.
 
-    A row has the positive values of one quantity on each side, nights in order of time. Rows that
-    lack a night are left out. `missed`: chance that nights correlate by more than the upper limit.
+    A row has the positive values of one quantity on each side, with nights in order of time. Rows
+    that lack a night are left out. `missed` is the chance that nights correlate by more than the
+    upper limit.
     """
     m, n = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
     complete = [(x, y) for x, y in rows if (len(x), len(y)) == (m, n)]
@@ -108,15 +111,16 @@ def correlation_of_nights(
     )
 
 
-#: Fewest and most nights of a history from which the correlation is estimated.
+#: Smallest and largest number of nights of a history from which the correlation is estimated.
 MIN_HISTORY_NIGHTS, MAX_HISTORY_NIGHTS = 30, 200
 
 
 def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelation | None:
     """Correlation of neighbouring nights in a machine's history.
 
-    `series`: the positive values of each quantity, in order of time. Only quantities that every
-    night has are used. Returns None below `MIN_HISTORY_NIGHTS`.
+    `series` has the positive values of each quantity, in order of time. Only quantities that were
+    measured in every night are used. Returns None if the history has fewer nights than
+    `MIN_HISTORY_NIGHTS`.
     """
     nights = max(map(len, series), default=0)
     if nights < MIN_HISTORY_NIGHTS:
@@ -129,9 +133,10 @@ def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelatio
 
 
 def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
-    """Geometric mean of one positive value per night, with its interval; None below two nights.
+    """Return the geometric mean of one positive value per night, with its interval.
 
-    `correlation`: that of neighbouring nights, which are in order of time.
+    `correlation` is the correlation of neighbouring nights. Nights are in order of time. Returns
+    None for fewer than two nights.
     """
     n = len(values)
     if n < 2:
@@ -147,10 +152,10 @@ def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimat
 def ratio_of_nights(
     x: Sequence[float], y: Sequence[float], correlation: float = 0.0
 ) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y`, positive values.
+    """Return the ratio of the nights `x` to the nights `y`, which have positive values.
 
-    `correlation`: that of neighbouring nights, which are in order of time. Returns None if a side
-    has no night, or both sides together have fewer than three.
+    `correlation` is the correlation of neighbouring nights. Nights are in order of time. Returns
+    None if a side has no night, or both sides together have fewer than three.
     """
     if min(len(x), len(y)) < 1 or len(x) + len(y) < 3:
         return None
@@ -174,11 +179,11 @@ def ratio_of_nights(
 
 
 def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y` if each is compared with its neighbour.
+    """Return the ratio of the nights `x` to the nights `y` if each is compared with its neighbour.
 
-    None below two nights a side, or if the sides have different numbers. What neighbours share
-    cancels. If nights correlate by r, two successive ratios correlate by -r (1 - r) / 2, which
-    makes the interval rather too wide.
+    Returns None if a side has fewer than two nights, or if the sides have different numbers of
+    nights. What neighbours have in common cancels. If nights correlate by r, two successive ratios
+    correlate by -r (1 - r) / 2, which makes the interval rather too wide.
     """
     if len(x) != len(y) or len(x) < 2:
         return None
@@ -193,7 +198,7 @@ def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDiffer
 
 
 def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
-    """Ratio of two independent estimates of positive figures, from their intervals.
+    """Return the ratio of two independent estimates of positive figures, from their intervals.
 
     The distances between bounds and values, in logarithms, add in quadrature (Zou and Donner 2008,
     Statistics in Medicine 27, 1693-1702).
@@ -208,16 +213,16 @@ def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
 
 
 def _logs(values: Sequence[float]) -> tuple[float, Values]:
-    """Mean of the logarithms, and their deviations from it, one per value."""
+    """Return the mean of the logarithms, and the deviation of each logarithm from this mean."""
     logs = np.log(np.asarray(values, dtype=float))
     mean = fmean(logs) if len(logs) else 0.0
     return mean, logs - mean
 
 
 def _squares(centred: Values, r: float) -> float:
-    """Sum of squares with n - 1 degrees of freedom, after the correlation `r` is removed.
+    """Return the sum of squares with n - 1 degrees of freedom, without the correlation `r`.
 
-    Divided by n - 1, it is the variance of one night.
+    The sum divided by n - 1 is the variance of one night.
     """
     decorrelated = decorrelation_matrix(len(centred), r) @ centred
     return float(decorrelated @ decorrelated)
@@ -225,7 +230,7 @@ def _squares(centred: Values, r: float) -> float:
 
 @cache
 def decorrelation_matrix(n: int, r: float) -> Values:
-    """Matrix (n, n) that removes the correlation `r` of neighbours, and the mean, from nights.
+    """Return the matrix (n, n) that removes neighbours' correlation `r`, and the mean, from nights.
 
     A night minus r times the night before is independent of all earlier nights.
     """
@@ -244,7 +249,7 @@ def variance_of_mean(n: int, r: float) -> float:
 
 
 def _errors(x: Values, y: Values, r: float) -> list[_Error]:
-    """Errors of the difference between both means: Student's and Welch's.
+    """Return Student's and Welch's error of the difference between both means.
 
     `x` and `y` are deviations of logarithms. Welch's error is left out if a side has one night, or
     if all deviations are 0.
@@ -265,7 +270,10 @@ def _errors(x: Values, y: Values, r: float) -> list[_Error]:
 
 
 def _estimate(log_value: float, errors: Sequence[_Error]) -> Estimate:
-    """Return a ratio or mean with its 95 % interval, from its logarithm; the widest one counts."""
+    """Return a ratio or mean with its 95 % interval, from its logarithm.
+
+    Of the intervals by the errors, the widest is used.
+    """
     half_width = _half_width(errors, TAIL_PROBABILITY)
     return Estimate(
         value=math.exp(log_value),
@@ -288,20 +296,20 @@ def _half_width(errors: Sequence[_Error], tail_probability: float) -> float:
 
 @cache
 def _distance(m: int, n: int) -> Values:
-    """Distance between two nights, in nights of their side; infinite between the sides."""
+    """Return the distances between nights, in nights of their side; infinite between sides."""
     night = np.arange(m + n)
     distance = np.abs(np.subtract.outer(night, night)).astype(float)
     return np.where(np.equal.outer(night < m, night < m), distance, np.inf)
 
 
 def _neighbours(m: int, n: int) -> Values:
-    """Quadratic form whose value is the sum of the products of neighbouring nights."""
+    """Return the quadratic form whose value is the sum of the products of neighbouring nights."""
     return np.where(_distance(m, n) == 1, 0.5, 0.0)
 
 
 @cache
 def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
-    """Expected ratio of products of neighbours to squares, and its standard deviation.
+    """Return the expected ratio of products of neighbours to squares, and its standard deviation.
 
     A row has `m` nights of one side and `n` of the other, whose neighbours correlate by `r`. Both
     figures are exact to second order in the deviations of products and squares. In simulations with
@@ -322,11 +330,12 @@ def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
 
 
 def count_independent_rows(centred: Values, freedom: int) -> float:
-    """Number of independent rows whose mean would have the same error; rows share their nights.
+    """Return the number of independent rows whose mean would have the same error.
 
-    `centred`: centred nights (row, night), each row scaled to norm 1. `freedom`: degrees of freedom
-    of a row. The squared correlation of two rows, minus what chance adds to it, is the correlation
-    of their products of neighbours.
+    Rows are not independent, since they have the same nights. `centred` has centred nights (row,
+    night), with each row scaled to norm 1. `freedom` is the degrees of freedom of a row. The
+    squared correlation of two rows, minus what chance adds to it, is the correlation of their
+    products of neighbours.
     """
     rows = len(centred)
     chance = 1 / freedom

@@ -1,4 +1,4 @@
-"""Facts on how runs were made that changed when a figure did. They need not be the cause."""
+"""Facts on how runs were made that changed when a figure changed. They need not be the cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-#: Runs on each side of a change whose facts are compared.
+#: Number of runs on each side of a change whose facts are compared.
 _COMPARED_RUNS = 6
 
 
@@ -17,7 +17,7 @@ class ChangedFact:
     """A fact on how runs were made that differs before and after a change."""
 
     name: str
-    #: Usual values; None if not recorded.
+    #: Usual values before and after the change; None if the fact was not recorded.
     before: str | None
     after: str | None
 
@@ -38,9 +38,9 @@ def facts_by_run(results: pl.DataFrame) -> dict[str, dict[str, str]]:
 def changed_facts(
     facts: Mapping[str, Mapping[str, str]], runs: Sequence[str], since: str
 ) -> list[ChangedFact]:
-    """Return facts whose usual value in the runs from `since` on differs from that before it.
+    """Return facts whose usual value differs between the runs before `since` and from `since` on.
 
-    The usual value is the most frequent one, so that one odd run on either side hides nothing.
+    The usual value is the most frequent value, so that one odd run on a side hides no change.
     """
     if since not in runs:
         return []
@@ -60,6 +60,6 @@ def changed_facts(
 
 
 def _usual_value(facts_of_runs: Sequence[Mapping[str, str]], name: str) -> str | None:
-    """Return the most frequent value of a fact; of several such values, the latest."""
+    """Return the most frequent value of a fact. If several are most frequent, return the latest."""
     values = [facts.get(name) for facts in reversed(facts_of_runs)]
     return Counter(values).most_common(1)[0][0]

@@ -1,4 +1,4 @@
-"""The history: a scan over the tables of results of all runs (`analysis.report.table`).
+"""Reads the history of machines: the tables of results of all runs (`analysis.report.table`).
 
 results, left_out = read_results([Path("results")])
 nights = nights_of(results)  # one row per night and watched quantity
@@ -20,10 +20,10 @@ from records.run_folder import require_results
 
 #: The columns that name a watched quantity on a machine.
 SERIES_KEY = ("campaign", "case", "arm", "quantity")
-#: A night is the day on which it began, and lasts from noon to noon, local time.
+#: A night lasts from noon to noon, local time. Its date is the day on which it began.
 _NOON_S = 12 * 3600.0
 
-#: Columns that the history reads -> their types. Others may change from version to version.
+#: Columns that are read -> their types. Other columns may change from version to version.
 _READ_COLUMNS = {
     name: COLUMNS[name]
     for name in (
@@ -56,8 +56,8 @@ _READ_COLUMNS = {
     )
 }
 
-#: Quantity -> the roles of treatments for which it is watched, and its columns. `_DEFAULT_COLUMNS`
-#: has those that are missing here.
+#: Quantity -> the roles of treatments for which it is watched, and its columns. Columns that are
+#: missing here are those of `_DEFAULT_COLUMNS`.
 _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
     "fom": (
         ("baseline", "effect"),
@@ -91,9 +91,9 @@ _DEFAULT_COLUMNS = {
 
 
 def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of all runs in results folders, sorted by start, and a line for each table left out.
+    """Return the rows of all runs in results folders, by start, and a line for each omitted table.
 
-    A table is left out if another user may have written it, if it cannot be read, or if it has
+    A table is omitted if another user may have written it, if it cannot be read, or if it has
     another schema. Raises InputError if a folder does not exist.
     """
     tables, left_out = [pl.DataFrame(schema=_READ_COLUMNS)], list[str]()
@@ -106,7 +106,7 @@ def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
 
 
 def rows_of_machine(results: pl.DataFrame, machine: str | None, *, argument: str) -> pl.DataFrame:
-    """The rows of a machine; without a machine, all.
+    """Return the rows of a machine or, if `machine` is None, all rows.
 
     Raises InputError, which names `argument`, if only other machines have rows.
     """
@@ -127,7 +127,7 @@ def _table_paths(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    """The columns that the history reads. Raises InputError if the table must be left out."""
+    """Return the columns that the history reads. Raises InputError if the table must be omitted."""
     for run_folder_or_file in (path.parent.parent, path.parent, path):
         if reason := reason_to_distrust(run_folder_or_file):
             raise InputError(reason)
@@ -152,7 +152,7 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def nights_of(results: pl.DataFrame) -> pl.DataFrame:
-    """One row per night and watched quantity, in order of time.
+    """Return one row for each night and watched quantity, in order of time.
 
     Each row is from the first run of its campaign that night. Unfinished runs and runs with
     integrity faults are left out, and so are values that are not positive.
@@ -170,7 +170,7 @@ def nights_of(results: pl.DataFrame) -> pl.DataFrame:
 
 
 def watched_quantities(results: pl.DataFrame) -> pl.DataFrame:
-    """The watched quantities of all runs, with the columns of `nights_of`."""
+    """Return the watched quantities of all runs, with the columns of `nights_of`."""
     naming_columns = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
     results = results.with_columns(night=night)
@@ -184,11 +184,11 @@ def watched_quantities(results: pl.DataFrame) -> pl.DataFrame:
 
 
 def night_of(started_s: float) -> date:
-    """The night to which a moment belongs."""
+    """Return the date of the night to which a moment belongs."""
     return date.fromtimestamp(started_s - _NOON_S)
 
 
 def latest_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """The last row of each watched quantity of each machine."""
+    """Return the last row of each watched quantity of each machine."""
     by_start = rows.sort("started_s")
     return by_start.unique(("machine", *SERIES_KEY), keep="last", maintain_order=True)
