@@ -1,1 +1,4 @@
-"""Compares two sides, each of one night or of several: periods of a machine, or two machines."""
+"""Compares two sides: two periods of a machine, or two machines.
+
+A side has one night or several nights. A night is a run of a campaign.
+"""

@@ -18,7 +18,7 @@ from records.groups import grouped
 from records.run import RunHeader, entries_of
 from records.units import plural
 
-#: Rates vary from night to night. Those of the two sides may differ by this share.
+#: Largest share by which the rates of the sides may differ, since rates vary from night to night.
 RATE_TOLERANCE = 0.1
 
 
@@ -27,21 +27,21 @@ class Mismatch:
     """A difference between the sides' runs of a case."""
 
     case: str
-    #: The treatment whose writers differ. None if the settings of the application differ: then no
-    #: figure of the case can be compared.
+    #: The treatment whose writers differ. None if the application's settings differ. Then no figure
+    #: of the case can be compared.
     arm: str | None
-    #: `array_most: 128MiB against 32MiB`, `64 KiB against 1 MiB`, and so on.
+    #: The values of both sides, such as `array_most: 128MiB against 32MiB`.
     text: str
 
     @property
     def sentence(self) -> str:
-        """A line of the page: what differs, and what follows from it."""
+        """The line of the page that says what differs, and that the figures are not comparable."""
         name = self.case if self.arm is None else f"{self.case} {self.arm}"
         return f"{name}: {self.text}: not comparable"
 
 
-#: Column of the writes -> the text of a value, and whether the column is a rate. Columns that are
-#: no rates must be the same in all runs of both sides.
+#: Column about the writes -> a function that returns a value as text, and whether the column is a
+#: rate. Columns that are no rates must have the same value in all runs of both sides.
 _WRITE_COLUMNS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "writers": (lambda value: plural(value, "writer"), False),
     "message_b": (lambda value: size_text(value) if value else "none", False),
@@ -57,7 +57,7 @@ _WRITE_COLUMNS: dict[str, tuple[Callable[[Any], str], bool]] = {
 
 
 def write_mismatches(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatch]:
-    """One entry for each case and treatment of both sides whose writes differ.
+    """Return an entry for each case and treatment of both sides whose writes differ.
 
     The arguments are `Side.effects`. Medians of rates over the nights are compared.
     """
@@ -91,14 +91,14 @@ def _differing_writes(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _values_of_sides(reference: Iterable[str], current: Iterable[str]) -> str:
-    """Distinct values of each side as text: `A, B against C`."""
+    """Return the distinct values of each side as text: `A, B against C`."""
     return f"{', '.join(dict.fromkeys(reference))} against {', '.join(dict.fromkeys(current))}"
 
 
 def _typical_rate(rates: Sequence[float | None]) -> float | None:
-    """The median rate; None if any night has none.
+    """Return the median rate; None if the rate of any night is None.
 
-    A requested rate of None is full rate. A rate alone of None was not measured.
+    A requested rate of None means full rate. An uncontended rate of None was not measured.
     """
     known_rates = [rate for rate in rates if rate is not None]
     return median(known_rates) if len(known_rates) == len(rates) else None
@@ -115,7 +115,7 @@ def _rate_text(rate_b_s: float | None) -> str:
 
 
 def setting_mismatches(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
-    """One entry for each case of both sides whose runs differ in the application's settings."""
+    """Return an entry for each case of both sides whose application has different settings."""
     has_settings = all(run.header.resolved is not None for run in (*reference, *current))
     campaign_settings = _settings_in_campaign if has_settings else _digest_of_campaign
     reference_settings, current_settings = (
@@ -151,7 +151,7 @@ def _differing_settings(
 def _settings(
     run: RunData, campaign_settings: Callable[[RunHeader, str], Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Case -> settings of its application: workload, what the campaign sets, first levels."""
+    """Return case -> the application's workload, the campaign's settings, and the first levels."""
     rows = run.samples.lazy().select("case", "workload", "arm", "factors").unique()
     settings_by_case = {}
     for case, workload, arm, factors in rows.cast(pl.String).collect().iter_rows():
@@ -164,17 +164,18 @@ def _settings(
 
 
 def _settings_in_campaign(header: RunHeader, case: str) -> dict[str, str]:
-    """Variables of the check that the campaign sets in a case."""
+    """Return the variables of the check that the campaign sets in a case."""
     entries = [
         entry for entry in entries_of(header) or () if f"{case}@".startswith(f"{entry.name}@")
     ]
     if not entries:
         return {}
-    # The case `lammps@4@8` begins with the entry `lammps` as well as with the entry `lammps@4`.
+    # The name of the case `lammps@4@8` begins with the names of the entries `lammps` and
+    # `lammps@4`. The longest name is that of the case's entry.
     longest = max(entries, key=lambda entry: len(entry.name))
     return {name: str(value) for name, value in longest.set.items()}
 
 
 def _digest_of_campaign(header: RunHeader, _case: str) -> dict[str, str]:
-    """The digest of the campaign's text, for runs that did not store what the campaign sets."""
+    """Return a digest of the campaign's text, for runs that did not store its settings."""
     return {"campaign file": hashlib.sha256(header.campaign_text.encode()).hexdigest()[:12]}

@@ -1,4 +1,4 @@
-"""One self-contained page of a comparison, and its data next to it."""
+"""Writes a comparison of two sides as one self-contained page, with its data next to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NIGHTS_OFFSET = 0.13
 
 
 def slowdowns_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
-    """Slowdowns of both sides, the reference above: one point per night, and the interval."""
+    """Draw the slowdowns of both sides, the reference above: a point per night, and intervals."""
     with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
         axes = plots.rows_axes(figure, [_label(row) for row in rows], plots.SLOWDOWN_AXIS)
         for y, row in enumerate(rows):
@@ -54,7 +54,7 @@ def slowdowns_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
 
 
 def ratios_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
-    """The ratio of every row with its interval."""
+    """Draw the ratio of every row with its interval."""
     labels = [_label(row, METRICS[row.metric]) for row in rows]
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
@@ -81,7 +81,7 @@ def _draw_side(
         axes.plot(nights, [nights_y] * len(nights), ls="none", **style)
 
 
-#: Schema of compare.json. It rises if a key goes or changes its meaning.
+#: Schema of compare.json. The number is increased if a key is removed or changes its meaning.
 SCHEMA = 3
 
 
@@ -95,7 +95,7 @@ def write_page(folder: Path, compared: ComparedSides) -> Path:
 
 
 def render(compared: ComparedSides) -> str:
-    """The page of a comparison."""
+    """Return the page of a comparison."""
     sides = compared.reference, compared.this
     machines = list(dict.fromkeys(side.header.machine for side in sides))
     slowdowns = [row for row in compared.rows if row.metric == "slowdown"]
@@ -127,7 +127,7 @@ def render(compared: ComparedSides) -> str:
 
 
 def _side_figure(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
-    """A side's figure and interval, for the template."""
+    """Return a side's figure and interval as texts, for the template."""
     if estimate is None or row.metric == "slowdown":
         return words.ratio_texts(estimate)
     divisor, unit = figures.divisor_and_unit(estimate.value, row.unit)

@@ -38,7 +38,8 @@ from records.run import RunHeader
 from records.sample import Better
 from records.units import plural
 
-#: The quantity compared: the slowdown, or the figure of merit under baseline or treatment.
+#: What is compared: the slowdown, or the figure of merit without writes (`off`) or with writes
+#: (`on`).
 Metric = Literal["slowdown", "off", "on"]
 #: Metric -> its name in tables and figures.
 METRICS: dict[Metric, str] = {"slowdown": "slowdown", "off": "baseline", "on": "under writes"}
@@ -48,7 +49,7 @@ class Quantity(NamedTuple):
     """A quantity that is compared, if both sides have measured it."""
 
     case: str
-    #: Name of the treatment; of the baseline if `metric` is `off`.
+    #: Name of the treatment or, if `metric` is `off`, of its baseline.
     arm: str
     metric: Metric
     #: Unit of the figure of merit.
@@ -58,7 +59,7 @@ class Quantity(NamedTuple):
 
 #: Quantity -> one estimate per night.
 NightsByQuantity = Mapping[Quantity, Sequence[Estimate]]
-#: Metric -> the prefix of its interval's columns in the table of results, and its own column.
+#: Metric -> the prefix of its interval's columns in the table of results, and its value's column.
 _COLUMNS: dict[Metric, tuple[str, str]] = {
     "off": ("off", "off_median"),
     "slowdown": ("slowdown", "slowdown"),
@@ -68,13 +69,13 @@ _COLUMNS: dict[Metric, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """Runs of one campaign on one machine, in order of time; each is a night."""
+    """Runs of one campaign on one machine, in order of time. Each run is a night."""
 
     runs: tuple[RunData, ...]
 
     @property
     def header(self) -> RunHeader:
-        """Return the header of its first run; machine and campaign are those of all."""
+        """Return the header of the first run. All runs have the same machine and campaign."""
         return self.runs[0].header
 
     @cached_property
@@ -83,7 +84,7 @@ class Side:
         return results_table(self.runs).filter(role="effect")
 
     def nights(self) -> NightsByQuantity:
-        """One estimate per quantity and night; a night with too few pairs is left out."""
+        """Return one estimate per quantity and night. A night with too few pairs is left out."""
         nights: dict[Quantity, dict[str, Estimate | None]] = {}
         for row in self.effects.iter_rows(named=True):
             for metric, (prefix, column) in _COLUMNS.items():
@@ -91,7 +92,8 @@ class Side:
                 quantity = Quantity(row["case"], arm, metric, row["unit"], row["better"])
                 low, high = row[f"{prefix}_low"], row[f"{prefix}_high"]
                 night = None if low is None else Estimate(row[column], low, high)
-                # Effects that share a baseline share its time, which is compared once.
+                # Effects that share a baseline have the same baseline's time, which is compared
+                # once.
                 nights.setdefault(quantity, {}).setdefault(row["run"], night)
         return {
             quantity: list(filter(None, by_run.values())) for quantity, by_run in nights.items()
@@ -99,7 +101,7 @@ class Side:
 
 
 def sides_of(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[Side, Side]:
-    """The two sides: the reference, then the current one.
+    """Return the two sides: the reference, then the current side.
 
     Raises InputError if the runs of a side differ in machine or campaign, or if a run is given
     twice.
@@ -133,7 +135,7 @@ def sides_of(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that differs."""
+    """A fact that differs between the sides: its label, and its text for each side."""
 
     what: str
     reference: str
@@ -147,9 +149,9 @@ _ABSENT_TEXT = "absent"
 
 
 def node_facts(side: Side) -> dict[str, str]:
-    """Facts of the nodes that change what a run measures (`analysis.samples.provenance`).
+    """Return facts of the nodes that change what a run measures (`analysis.samples.provenance`).
 
-    The facts of memory that the machine's file states are among them.
+    They include the facts about memory that the machine's file states.
     """
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
     host_facts = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
@@ -169,7 +171,7 @@ def _site(run: RunData) -> dict[str, Any]:
 
 
 def _without_memory(run: RunData) -> dict[str, Any]:
-    """The facts of the machine's file without those of memory, which `node_facts` has."""
+    """Return the facts of the machine's file, except facts about memory (see `node_facts`)."""
     site = {name: value for name, value in _site(run).items() if name != "memory"}
     return {"site": site} if site else {}
 
@@ -177,7 +179,7 @@ def _without_memory(run: RunData) -> dict[str, Any]:
 def other_facts(side: Side) -> dict[str, str]:
     """Return facts of the machine and of how the runs were requested and made, with their units.
 
-    Units are listed since a quantity that has another unit on the other side is not compared.
+    Units are listed, since a quantity is not compared if its unit differs between the sides.
     """
     texts: list[tuple[str, str]] = []
     for run in side.runs:
@@ -227,22 +229,23 @@ VERDICT_MEANINGS: dict[ChangeVerdict, str] = {
 ERROR_LEVEL = 0.05
 #: If correlation widens intervals by this factor or more, the summary says what narrows them.
 _MIN_WIDENING = 1.5
-#: Fewest nights of each side with which a change can be named.
+#: Smallest number of nights of each side with which a change can be named.
 _MIN_NIGHTS = 2
 
 
 def nights_needed(rows: int) -> int:
-    """Fewest nights of both sides together with which a change can be named in one of `rows` rows.
+    """Return how many nights, of both sides together, it takes to name a change in any of `rows`.
 
-    Nights may be at one of two levels, however far apart these are. The chance that by accident all
-    nights of one side are at one level, and all of the other side at the other, is 2 / 2^nights.
+    Each night may be at one of two levels, at any distance from each other. The chance that by
+    accident all nights of one side are at one level, and all nights of the other side at the other
+    level, is 2 / 2^nights.
     """
     return math.ceil(1 + math.log2(max(rows, 1) / ERROR_LEVEL))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One quantity, this side against the reference."""
+    """One quantity: this side compared with the reference."""
 
     #: Names of case and treatment.
     case: str
@@ -251,8 +254,9 @@ class Comparison:
     metric: Metric
     #: Unit of the figure of merit.
     unit: str
-    #: Both sides: one value per night; and their geometric mean with its interval, or the estimate
-    #: of the only night. Figures of merit are in their unit. None if a side has no nights.
+    #: For each side, the values of its nights, and their geometric mean with its interval. If the
+    #: side has one night, its estimate replaces the mean. If it has no nights, the mean is None.
+    #: Figures of merit are in `unit`.
     reference: Estimate | None
     reference_nights: list[float]
     this: Estimate | None
@@ -260,22 +264,23 @@ class Comparison:
     #: Ratio of slowdowns or of times for the same work; above 1 is worse. None if the row is not
     #: comparable, or if a side has no nights.
     ratio: Estimate | None
-    #: Width of the interval / width for independent nights; None with one night a side.
+    #: Width of the interval / width for independent nights; None if each side has one night.
     widened: float | None
-    #: Two-sided p value, and adjusted over all rows that are judged; None if not judged.
+    #: Two-sided p value, and this p value adjusted over all judged rows. Both are None if this row
+    #: is not judged.
     p: float | None
     p_adjusted: float | None
     #: Smallest relative change that would have been named, given the spread between nights.
     least_named: float | None
-    #: Upper limit of that change for as many nights that alternate between the sides; None if not
-    #: judged, or if the nights do alternate.
+    #: Upper limit of `least_named` if as many nights alternated between the sides. None if
+    #: this row is not judged, or if the nights do alternate.
     least_named_in_turn: float | None
     #: The verdict on the row.
     verdict: ChangeVerdict
 
     @property
     def text(self) -> str:
-        """The verdict in words; for two nights, by how much they differ, if that is shown."""
+        """The verdict in words. For two nights, it says whether and by how much they differ."""
         if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
         changed = relative_change_text(self.ratio.value)
@@ -291,8 +296,9 @@ def correlation_of_sides(
 ) -> NightCorrelation:
     """Return how much neighbouring nights correlate.
 
-    `past`: for each machine and campaign, a series of earlier nights per quantity. If each past has
-    enough nights, the one with the largest correlation decides, else the nights of both sides.
+    `past` has, for each machine and campaign, a series of earlier nights per quantity. If each past
+    has enough nights, the past with the largest correlation decides. Otherwise, the correlation is
+    estimated from the nights of both sides.
     """
     correlations = [correlation_of_history(series) for series in past]
     known = [past_correlation for past_correlation in correlations if past_correlation]
@@ -310,7 +316,7 @@ def correlation_of_sides(
 def _past_nights(
     history: pl.DataFrame | None, reference: Side, current: Side
 ) -> list[list[list[float]]]:
-    """For each machine and campaign of the sides, the values of each quantity in order of time.
+    """Return each quantity's values in order of time, for each machine and campaign of the sides.
 
     The nights of the current side are left out.
     """
@@ -327,7 +333,7 @@ def _past_nights(
 
 
 def _unmatched(nights: NightsByQuantity, other_nights: NightsByQuantity) -> list[str]:
-    """Names of cases and treatments of `nights` that other nights lack or have in another unit."""
+    """Return cases and treatments of `nights` that the others lack or have in another unit."""
     other_treatments = {(quantity.case, quantity.arm) for quantity in other_nights}
     names = {
         quantity: quantity.case if quantity.arm == "on" else f"{quantity.case} {quantity.arm}"
@@ -341,7 +347,7 @@ def _unmatched(nights: NightsByQuantity, other_nights: NightsByQuantity) -> list
 
 
 def _count_alternating_nights(reference: Side, current: Side) -> int:
-    """Number of nights of each side if the nights alternate, else 0."""
+    """Return the number of nights of each side if the nights alternate, else 0."""
     if len(reference.runs) != len(current.runs):
         return 0
     starts = [(run.header.started_s, "reference") for run in reference.runs]
@@ -366,7 +372,7 @@ def compare_quantities(
     """Return a row for each quantity of both sides, the current side against the reference.
 
     Rows of `mismatches` are not judged, except baselines if only the writes differ.
-    `alternating_nights`: number of nights of each side if the nights alternate, else 0.
+    `alternating_nights` is the number of nights of each side if the nights alternate, else 0.
     """
     common = {
         quantity: (reference[quantity], nights)
@@ -471,7 +477,10 @@ _Nights = Sequence[Estimate]
 
 
 def _in_times(quantity: Quantity, reference: _Nights, current: _Nights) -> tuple[_Nights, _Nights]:
-    """Return numerator and denominator of the ratio of times; rates are their inverse."""
+    """Return the numerator and the denominator of the ratio of times.
+
+    For rates, the sides are swapped, since a time is the inverse of a rate.
+    """
     is_rate = quantity.metric != "slowdown" and quantity.better == "higher"
     return (reference, current) if is_rate else (current, reference)
 
@@ -492,7 +501,7 @@ def _night_difference(
 def _ratio_of_two_nights(
     quantity: Quantity, reference: _Nights, current: _Nights
 ) -> Estimate | None:
-    """The ratio of the first nights, from their own intervals; None if a side has no night."""
+    """Return the ratio of the first nights, from their intervals; None if a side has no night."""
     numerator, denominator = _in_times(quantity, reference, current)
     return ratio_of_two(numerator[0], denominator[0]) if numerator and denominator else None
 
@@ -504,7 +513,7 @@ def _range_of_changes(changes: Sequence[float]) -> str:
 
 
 def _mean(nights: _Nights, night_correlation: NightCorrelation) -> Estimate | None:
-    """The mean of several nights, or the estimate of the only one; None without nights."""
+    """Return the mean of several nights, or the estimate of a single night; None without nights."""
     return mean_of_nights(_values(nights), night_correlation.at_most) or next(iter(nights), None)
 
 
@@ -523,7 +532,7 @@ class ComparedSides:
     #: Number of nights of each side if the nights alternate, else 0.
     alternating_nights: int
     rows: list[Comparison]
-    #: Cases and treatments that only the reference has, and that only this side has.
+    #: Cases and treatments that only the reference has, and those that only this side has.
     unmatched: tuple[list[str], list[str]]
     #: All other facts that differ.
     other_differences: list[Difference]
@@ -551,7 +560,7 @@ class ComparedSides:
 
     @property
     def differing_facts(self) -> list[Difference]:
-        """Facts of the nodes that differ, or that one side alone reports."""
+        """Facts of the nodes that differ, or that only one side reports."""
         return [fact for fact in self.nodes if fact.reference != fact.this]
 
     @property
@@ -597,7 +606,7 @@ class ComparedSides:
         return f"{self.too_few_nights_text or self._change_text()}{self._correlation_text()}"
 
     def _change_text(self) -> str:
-        """Return how many rows changed, and by how much they had to."""
+        """Return how many rows changed, and how large a change had to be to be named."""
         rows = [row for row in self.rows if row.p_adjusted is not None]
         changed_rows = [row for row in rows if row.verdict in ("worse", "better")]
         text = f"{len(changed_rows)} of {len(rows)} rows changed by more than nights differ"
@@ -609,7 +618,10 @@ class ComparedSides:
         return f"{text}."
 
     def _correlation_text(self) -> str:
-        """Return how much nights correlate and how that widens intervals; empty without any."""
+        """Return how much nights correlate, and how this widens intervals.
+
+        The text is empty if no interval depends on the correlation.
+        """
         factors = [row.widened for row in self.rows if row.widened is not None]
         if not factors:
             return ""
@@ -629,9 +641,9 @@ class ComparedSides:
         )
 
     def _advice_text(self, largest_factor: float) -> str:
-        """Return what would make intervals narrower, and its price; empty if they are narrow.
+        """Return what would make intervals narrower, and what this costs; empty if they are narrow.
 
-        `largest_factor` is the largest by which correlation widens an interval.
+        `largest_factor` is the largest factor by which correlation widens an interval.
         """
         if largest_factor < _MIN_WIDENING:
             return ""
@@ -653,7 +665,7 @@ class ComparedSides:
         )
 
     def document(self) -> dict[str, Any]:
-        """The comparison as `nimc compare --json` prints it."""
+        """Return the comparison as `nimc compare --json` prints it."""
         sides = {"reference": self.reference, "this": self.this}
         return {
             **{
@@ -681,7 +693,7 @@ def compare_sides(
 ) -> ComparedSides:
     """Compare the runs of two sides. Raises InputError as `sides_of` does.
 
-    `history`: nights of their machines (`analysis.history.nights.nights_of`).
+    `history` has nights of the sides' machines (`analysis.history.nights.nights_of`).
     """
     reference_side, this_side = sides_of(reference, current)
     mismatches = [
