@@ -9,7 +9,7 @@ NO_FIGURE = "-"
 #: Times below this, such as the time of a load from memory, are shown in nanoseconds.
 _NANOSECONDS_BELOW_S = 1e-5
 #: Smallest figure that becomes 1000 if it is rounded to four digits, so it gets the next prefix.
-_ROUNDS_UP = 999.95
+_MIN_FOR_NEXT_PREFIX = 999.95
 #: Largest change that is shown in per cent. A larger one is shown as a ratio, since a ratio of 5.28
 #: would be `+428 %`, and its inverse `-81 %`.
 _MAX_PERCENT_CHANGE = 0.5
@@ -27,7 +27,7 @@ def divisor_and_unit(value: float | None, unit: str) -> tuple[float, str]:
         return 1e-9, "ns"
     divisor, prefix = 1.0, ""
     for name in _PREFIXES.get(unit, ""):
-        if value is None or not math.isfinite(value) or abs(value) < divisor * _ROUNDS_UP:
+        if value is None or not math.isfinite(value) or abs(value) < divisor * _MIN_FOR_NEXT_PREFIX:
             break
         divisor, prefix = divisor * 1000, name
     return divisor, prefix + (unit.removeprefix("1") if prefix else unit)

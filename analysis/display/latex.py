@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 #: Character -> the LaTeX that prints it.
-_SIGNS = {
+_LATEX_BY_CHARACTER = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     # In LaTeX's default encoding, these print as other signs.
@@ -20,7 +20,7 @@ _MAX_UNBROKEN_CHARACTERS = 40
 
 def escaped(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(_SIGNS.get(sign, sign) for sign in text)
+    return "".join(_LATEX_BY_CHARACTER.get(character, character) for character in text)
 
 
 def tabular(rows: Sequence[Sequence[str]]) -> str:

@@ -37,7 +37,7 @@ _ERROR_LEVEL = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """A level of one factor against that factor's first level, all else equal."""
+    """A level of one factor against this factor's first level. All other levels are equal."""
 
     #: Name of the case.
     case: str

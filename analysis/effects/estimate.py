@@ -251,9 +251,9 @@ def _row(
         next_interval = next_interval.widened_to(treatment.slowdown)
     carry_over_found = carry_over(treatment.log_times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == treatment.arm).select(_RUN_COLUMNS).collect()
-    is_of_pair = pl.col("arm").is_in([treatment.arm, treatment.baseline])
+    is_treatment_or_baseline = pl.col("arm").is_in([treatment.arm, treatment.baseline])
     rejected = (
-        samples.filter(is_of_pair, pl.col("status") == "rejected")
+        samples.filter(is_treatment_or_baseline, pl.col("status") == "rejected")
         .select(_REJECTED_COLUMNS)
         .collect()
     )
@@ -319,7 +319,7 @@ def _p_values(
     slower = evidence.p_over_interims(smallest_loss, evidence.p_longer)
     above_control = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
     losses = np.stack([smallest_loss, largest_loss], 1)
-    p_outside_margin = partial(evidence.p_outside_margin_for_both, margin=margin)
+    p_outside_margin = partial(evidence.p_outside_margin_between_bounds, margin=margin)
     return PValues(
         slower=slower,
         faster=evidence.p_over_interims(largest_loss, evidence.p_typical_and_mean_shorter),

@@ -139,7 +139,7 @@ class Result:
     next: Interval | None = None
     #: The interval that is shown first: `next`, or the interval of the slowdown if there is none.
     interval: Interval | None = None
-    #: Mean time under the treatment / mean time of the baseline: what is paid for.
+    #: Mean time under the treatment / mean time of the baseline. It determines the cost.
     mean: Estimate | None = None
     #: Share of runs that are hit (`analysis.statistics.location.hit_share`).
     hit: Estimate | None = None

@@ -1,8 +1,8 @@
-"""Compares machines: Tables I and II and figure 1 of Groves, Grant and Arnold (2016), and others.
+"""Makes the tables that compare machines.
 
-The others are tables of headroom and slowdowns. Rows are dicts, as in `index.json`. Measured
-machines come first. Unknown values are None or empty. If `published` is true, the row is from the
-paper.
+These are Tables I and II and figure 1 of Groves, Grant and Arnold (2016), and tables of headroom
+and slowdowns. Rows are dicts, as in `index.json`. Measured machines come first. Unknown values are
+None or empty. If `published` is true, the row is from the paper.
 """
 
 from __future__ import annotations

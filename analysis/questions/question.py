@@ -88,9 +88,9 @@ class Question:
     #: Function that changes the whole answer before its words are chosen.
     postprocess: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
-    #: Sentences above the answer's table. Either a mapping, word -> sentence for each row with this
-    #: word, in which names of columns stand in braces. Or a function that makes the sentences from
-    #: the answer.
+    #: Sentences above the answer's table. A mapping gives the sentence for each row with a certain
+    #: word; names of columns in braces are replaced by the row's values. A function makes the
+    #: sentences from the whole answer.
     sentences: Mapping[str, str] | Callable[[pl.DataFrame], Sequence[str]] = field(
         default_factory=dict
     )

@@ -127,7 +127,8 @@ _MAX_IN_HEADLINE = 3
 def _interval_of_these_allocations(row: Result) -> str:
     """Return the interval of the allocations measured, in brackets.
 
-    The text is empty if the row has no interval of the next allocation, which is then not needed.
+    The text is empty if the row has no interval of the next allocation. Then the sentence already
+    has the interval of the allocations measured.
     """
     return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Figures are drawn in the light colours below. In the SVG each colour is then replaced by its CSS
 # variable, so that a dark scheme needs no second drawing. Rasterized points keep the light
-# colours, which are chosen to be legible on dark as well.
+# colours. These are chosen so that they can also be seen on a dark page.
 
 
 #: Name of the colour of unknown arms.

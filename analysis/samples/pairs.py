@@ -1,4 +1,4 @@
-"""From samples to pairs: which runs count, why others do not, and the ratios within pairs."""
+"""Makes pairs from samples: which runs count, why others do not, and the ratios within pairs."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     - `repeated_after`: whether the repeated baseline run came right after a run with writes
     - writer_rate_alone_b_s, writer_rate_b_s
 
-    Rows are in the order of cases and, within a case, of `samples`, which is the order of time in
-    a run's files. `samples` may be what `judge_samples` returns. If a run was repeated, its last
-    attempt that counts is used. Raises InputError if samples that share a baseline differ in
-    `fom_unit` or `fom_better`.
+    Rows are in the order of cases. Within a case, they are in the order of `samples`, which is the
+    order of time in a run's files. `samples` may also be what `judge_samples` returns. If a run was
+    repeated, its last attempt that counts is used. Raises InputError if samples that share a
+    baseline differ in `fom_unit` or `fom_better`.
     """
     _refuse_mixtures(samples)
     judged = samples if "status" in samples.columns else judge_samples(samples)

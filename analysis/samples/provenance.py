@@ -25,7 +25,7 @@ class Provenance:
 
 
 def read_provenance(run: Path) -> Provenance:
-    """The records of the run in folder `run`. Raises InputError for one that cannot be used."""
+    """The records of the run in folder `run`. Raises InputError for a record that is invalid."""
     records, misnamed_files = {}, {}
     for path in sorted((run / "provenance").glob("*.json")):
         text = read_document(path)
@@ -42,12 +42,12 @@ def read_provenance(run: Path) -> Provenance:
 
 
 def mapping_or_empty(record: Any) -> dict[str, Any]:
-    """Return `record` if it is an object, else an empty one."""
+    """Return `record` if it is a JSON object, otherwise an empty object."""
     return record if isinstance(record, dict) else {}
 
 
 def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
-    """Host -> its facts (`records.machine.host`), in a block's record; empty if it has none."""
+    """Host -> its facts (`records.machine.host`), from a block's record; empty without hosts."""
     hosts = mapping_or_empty(mapping_or_empty(record).get("nodes"))
     return {name: mapping_or_empty(facts) for name, facts in hosts.items()}
 
@@ -72,8 +72,8 @@ HOST_FACTS = {
     "hardware prefetchers": "prefetchers",
     "resctrl schemata": "resctrl",
 }
-#: Entries on a block's allocation, which may differ between blocks: the nodes, of which only
-#: `HOST_FACTS` are compared, and the offsets of their clocks.
+#: Entries that describe a block's allocation: the nodes, and the offsets of their clocks. They may
+#: differ between blocks and are not compared. Of the nodes, only `HOST_FACTS` are compared.
 ALLOCATION_ENTRIES = ("nodes", "clock_offsets_s")
 
 
@@ -116,7 +116,7 @@ def differing_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
             differing.append(name)
     facts_of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
     for name in HOST_FACTS:
-        # A fact that a block does not report is unknown there, which is no difference.
+        # Blocks that do not report a fact are left out, since an unknown fact is no difference.
         if len({tuple(facts[name]) for facts in facts_of_blocks if facts[name]}) > 1:
             differing.append(name)
     return differing

@@ -97,7 +97,7 @@ def p_outside_margin(log_times: Values, margin: float) -> float:
     return max(p_shorter(log_times, 1 + margin), p_longer(log_times, 1 / (1 + margin)))
 
 
-def p_outside_margin_for_both(log_times: Values, margin: float) -> float:
+def p_outside_margin_between_bounds(log_times: Values, margin: float) -> float:
     """The same as `p_outside_margin`, if the loss is only known to lie between two bounds.
 
     `log_times`: shape (pairs, 2, runs), with the smallest loss, then with the largest one.
@@ -125,9 +125,10 @@ def is_shown(log_times: Values, test: Callable[[Values], float], error_level: fl
     Analyses with more pairs are tried first. The search ends at the first one with a p value that
     is small enough.
     """
-    last_first = sorted(interim_analyses(len(log_times)), reverse=True)
+    most_pairs_first = sorted(interim_analyses(len(log_times)), reverse=True)
     return any(
-        test(log_times[: interim.pairs]) <= interim.share * error_level for interim in last_first
+        test(log_times[: interim.pairs]) <= interim.share * error_level
+        for interim in most_pairs_first
     )
 
 

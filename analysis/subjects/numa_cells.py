@@ -26,8 +26,8 @@ from analysis.samples.pairs import factor_level
 from analysis.statistics.interval import Estimate
 
 IDLE = "idle"
-#: Factor of a cell -> its levels, in the order of the table. `workers` is `free` if the system
-#: places them, and empty if there are none.
+#: Factor of a cell -> its levels, in the order of the table. The level of `workers` is `free` if
+#: the system places the workers, and empty if there are no workers.
 _LEVELS = {
     "direction": ("write", "read"),
     "buffer": ("nic", "other"),

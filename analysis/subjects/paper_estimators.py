@@ -102,7 +102,7 @@ def cases_on_one_node(run: RunData) -> list[str]:
 
 
 def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
-    """The runs that count of the baseline, then those of the treatment.
+    """Two frames of runs that count: the runs of the baseline and the runs of the treatment.
 
     Columns: fom, arm, transport and working_set_b.
     """

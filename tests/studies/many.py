@@ -66,7 +66,7 @@ def faster(log_times: Draws, error: float) -> Nights:
 
 
 def within(log_times: Draws, error: float, margin: float) -> Nights:
-    """The same of `evidence.p_outside_margin_for_both`.
+    """The same of `evidence.p_outside_margin_between_bounds`.
 
     Axes of `log_times`: (night, pair, smallest or largest loss, run).
     """

@@ -20,7 +20,7 @@ def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
         return evidence.p_over_interims(largest, evidence.p_typical_and_mean_shorter)
     losses = np.stack([smallest, largest], axis=1)
     return evidence.p_over_interims(
-        losses, lambda times: evidence.p_outside_margin_for_both(times, 0.02)
+        losses, lambda times: evidence.p_outside_margin_between_bounds(times, 0.02)
     )
 
 
