@@ -1,6 +1,6 @@
 """Compares sweeps over few numbers of cores with full sweeps: their points, and their errors.
 
-The error of a sweep is that of the predictions of the contention model fitted to it.
+The error of a sweep is the error of the contention model that is fitted to it.
 """
 
 from dataclasses import replace

@@ -31,7 +31,7 @@ FLAGS = ["-O3", "-march=native", "-fopenmp"]
 #: The plain loop, written for x86-64.
 PLAIN_LOOP = "triad.c"
 
-#: A program to compare: runs once and returns its rate, bytes per second.
+#: A function that runs a program to be compared once, and returns its rate, bytes per second.
 Contender = Callable[[], float]
 
 
@@ -69,7 +69,7 @@ def _ratio_row(
 ) -> BenchRow | None:
     """Compare a kernel of membench with the fastest of other programs, in the same rounds.
 
-    None if none of the other programs ran.
+    None if no other program ran.
     """
     available = [other for other in others if other in rates]
     if not available:

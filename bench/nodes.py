@@ -1,7 +1,7 @@
 """A block on 10,000 nodes: a real conductor, and one process that acts as the agents of all nodes.
 
 The agents connect, prove that they know the secret, and answer orders as an agent on this host
-would. No network is measured: all connections are on loopback.
+would. No network is measured, since all connections are on loopback.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ from scripts.rechain import rechain
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 _SIZES = (10_000, 100_000, 1_000_000)
-_MAX_S, _MAX_B = 10.0, 1 << 30
+_MAX_S, _MAX_MEMORY_B = 10.0, 1 << 30
 _PAIRS = 12
 
 
@@ -31,7 +31,7 @@ def run() -> list[BenchRow]:
         memory_mib = cost.memory_b / 2**20
         if size == _SIZES[-1]:
             rows.append(row_with_upper_limit(time_name, cost.wall_s, "s", _MAX_S))
-            rows.append(row_with_upper_limit(memory_name, memory_mib, "MiB", _MAX_B / 2**20))
+            rows.append(row_with_upper_limit(memory_name, memory_mib, "MiB", _MAX_MEMORY_B / 2**20))
         else:
             rows.append(BenchRow(time_name, cost.wall_s, "s"))
             rows.append(BenchRow(memory_name, memory_mib, "MiB"))

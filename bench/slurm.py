@@ -93,7 +93,7 @@ def _cost() -> list[BenchRow]:
             env=mini.environment(folder),
         ).stdout.split()
         samples = _accepted_samples(folder)
-    # A component of a heterogeneous job is a line: elapsed seconds, and number of nodes.
+    # Each component of a heterogeneous job has a line with its elapsed seconds and number of nodes.
     components = [tuple(map(int, line.split("|"))) for line in accounting]
     used_node_s = sum(elapsed_s * nodes for elapsed_s, nodes in components)
     application_node_s = sum(

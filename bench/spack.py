@@ -1,4 +1,4 @@
-"""Measures the time of `nimc spack`: concretizing, a build from scratch, and one with no work."""
+"""Measures the time that `nimc spack` takes to concretize, to build, and to find nothing to do."""
 
 import os
 import shutil

@@ -45,9 +45,9 @@ _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes. An origin reports all writes of an hour's timetable in one line.
 LONGEST_LINE_B = 16 * 1024 * 1024
 #: How long an end may take to prove that it has the secret, seconds.
-PROOF_S = 10.0
+PROOF_TIMEOUT_S = 10.0
 #: How long an agent keeps trying to connect to the conductor, seconds.
-_JOIN_S = 120.0
+_JOIN_TIMEOUT_S = 120.0
 #: Longest pause before it tries again, seconds.
 RETRY_S = 1.0
 #: Length of a challenge, and of a proof, in hexadecimal characters.
@@ -180,9 +180,9 @@ async def admit(connection: socket.socket, secret: str) -> None:
     """
     loop, challenge = asyncio.get_running_loop(), new_secret().encode()
     _close_if_silent(connection)
-    challenges = await _receive(connection, _PROOF_CHARACTERS, PROOF_S) + challenge
+    challenges = await _receive(connection, _PROOF_CHARACTERS, PROOF_TIMEOUT_S) + challenge
     await loop.sock_sendall(connection, challenge + _proof(secret, "conductor", challenges))
-    agent_proof = await _receive(connection, _PROOF_CHARACTERS, PROOF_S)
+    agent_proof = await _receive(connection, _PROOF_CHARACTERS, PROOF_TIMEOUT_S)
     _require_proof(agent_proof, _proof(secret, "agent", challenges))
 
 
@@ -201,10 +201,10 @@ async def connect(host: str, port: int, secret: str, source_address: str | None)
     """Connect to the conductor, from the local `source_address` if there is one.
 
     If strangers keep the conductor busy, it may close the connection before it has answered. Then
-    the agent tries again, for `_JOIN_S` seconds. Raises OSError if nobody listens, and WireError if
-    the other end does not have the secret, or has closed every connection.
+    the agent tries again, for `_JOIN_TIMEOUT_S` seconds. Raises OSError if nobody listens, and
+    WireError if the other end does not have the secret, or has closed every connection.
     """
-    until_s = time.monotonic() + _JOIN_S
+    until_s = time.monotonic() + _JOIN_TIMEOUT_S
     while True:
         connection = socket.socket()
         try:
@@ -229,7 +229,7 @@ async def _wire_after_proof(connection: socket.socket, secret: str) -> Wire:
     _close_if_silent(connection)
     try:
         await loop.sock_sendall(connection, challenge)
-        answer = await _receive(connection, 2 * _PROOF_CHARACTERS, _JOIN_S)
+        answer = await _receive(connection, 2 * _PROOF_CHARACTERS, _JOIN_TIMEOUT_S)
         challenges = challenge + answer[:_PROOF_CHARACTERS]
         conductor_proof = answer[_PROOF_CHARACTERS:]
         _require_proof(conductor_proof, _proof(secret, "conductor", challenges))

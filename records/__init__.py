@@ -1,1 +1,1 @@
-"""Records that the conductor writes and the analysis reads, and the ground of all other folders."""
+"""Records that the conductor writes and the analysis reads, and code that all folders use."""

@@ -55,7 +55,7 @@ class AcceptanceLimits:
     #: Largest share of all rails' bytes that may pass the rails outside the rail policy. Each rail
     #: of the policy must pass a larger share.
     rail_share: float = 0.02
-    #: How often a rejected run is repeated.
+    #: Maximum number of times that a rejected run is repeated.
     retries: int = 2
     #: Rows that every writer must have reported before the application starts.
     ready_rows: int = 1

@@ -52,7 +52,7 @@ class ShortWrites:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The short writes of a case with a given number of nodes, in figures for one machine."""
+    """The short writes of a case with a given number of nodes, computed for one machine."""
 
     short: ShortWrites
     #: Ranks for which the writers are computed, and the mean time to interrupt of a rank, seconds.
@@ -67,7 +67,7 @@ class Scale:
     #: Rate of one writer: the requested rate or, if none is requested, a share of the link's rate;
     #: None if the link is unknown.
     writer_b_s: float | None
-    #: Bytes of one write; None if neither its messages nor the link is known.
+    #: Bytes of one write; None if its messages and the link are both unknown.
     write_b: float | None
 
     @property

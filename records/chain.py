@@ -23,7 +23,7 @@ from typing import Any
 #: Fields of `run.json` that are set after the first sample. The chain cannot cover them.
 _FIELDS_SET_LATER = ("finished_s", "head", "pairs_raised")
 #: The beginning of the last field of a line, before its value.
-MARK = b',"chain":'
+VALUE_FIELD_START = b',"chain":'
 _PIECE_B = 1 << 20
 _VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
 
@@ -81,7 +81,7 @@ def chained_line(record: Mapping[str, Any], previous_value: str) -> tuple[bytes,
     """
     content = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
     value = link(previous_value, content)
-    return content + MARK + b'"' + value.encode() + b'"}\n', value
+    return content + VALUE_FIELD_START + b'"' + value.encode() + b'"}\n', value
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def walk(path: Path, first_value: str) -> FileChain:
     """Walk along the chain of a file; `first_value` is the value before its first line.
 
     After a broken line the walk continues with the value that the line states. So a changed line
-    breaks its own link, and a removed line breaks only the link of the next one. A last line
+    breaks its own link, and a removed line breaks only the link of the next line. A last line
     without a newline, which a crash leaves, is ignored.
     """
     last_value = first_value.encode()
@@ -111,7 +111,7 @@ def walk(path: Path, first_value: str) -> FileChain:
             if not line.endswith(b"\n"):
                 break
             line_count += 1
-            content, _, end = line[:-1].rpartition(MARK)
+            content, _, end = line[:-1].rpartition(VALUE_FIELD_START)
             value = digest(last_value + content).encode()
             if end != b'"%b"}' % value:
                 broken_lines.append(line_count)

@@ -1,7 +1,7 @@
 """Makes all commands that are printed for a user to type.
 
-A user can type a command as it is printed, in the folder where it is printed: the shell finds the
-program, and relative paths start from this folder.
+A user can type a command as it is printed, in the folder in which it is printed. The shell then
+finds the program, and relative paths start from this folder.
 """
 
 from __future__ import annotations
@@ -98,5 +98,5 @@ def setup_command(*extras: str) -> str:
 
 
 def campaign_word(file: Path) -> str | Path:
-    """The word for a campaign in a command: its name if it is in `campaigns/`, else its path."""
+    """The word for a campaign in a command: its name if it is in `campaigns/`, or else its path."""
     return file.stem if file.absolute() == ROOT / "campaigns" / f"{file.stem}.yaml" else file

@@ -173,7 +173,7 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     return content
 
 
-# Files that may be read as the user's own: other users can put folders and files in their place.
+# Checks that files are the user's own, since other users can put folders and files in their place.
 
 
 def reason_to_distrust(path: Path, *, or_root: bool = False) -> str | None:

@@ -1,6 +1,6 @@
 """The record of `nimc inject`: what writers wrote, when, and what proved it.
 
-Standard library only, because the conductor writes it.
+This module uses only the standard library, because the conductor writes the record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EndedBy = Literal["command", "time", "stop", "failure"]
 class WrittenRow:
     """Bytes that a writer wrote between two times."""
 
-    #: Index of the writer among those of the reading.
+    #: Index of the writer in `Reading.writers`.
     writer: int
     #: Unix time by the conductor's clock, and the bytes that the writer reported.
     start_s: float

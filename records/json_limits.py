@@ -1,4 +1,4 @@
-"""JSON that another user may have written: read strictly, within limits of length and depth."""
+"""Reads JSON that another user may have written, strictly and within limits of length and depth."""
 
 from __future__ import annotations
 

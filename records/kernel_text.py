@@ -118,7 +118,15 @@ def stat_of(folder: Path | str) -> ProcessStat | None:
         columns = [int(fields[column]) for column in _STAT_COLUMNS]
     except (IndexError, ValueError):
         return None
-    parent, flags, user_ticks, system_ticks, children_user, children_system, start_ticks = columns
+    (
+        parent,
+        flags,
+        user_ticks,
+        system_ticks,
+        children_user_ticks,
+        children_system_ticks,
+        start_ticks,
+    ) = columns
     cpu_text = fields[_CPU_COLUMN] if len(fields) > _CPU_COLUMN else ""
     return ProcessStat(
         name=pid_and_name.partition("(")[2],
@@ -126,7 +134,7 @@ def stat_of(folder: Path | str) -> ProcessStat | None:
         parent=parent,
         flags=flags,
         used_ticks=user_ticks + system_ticks,
-        children_ticks=children_user + children_system,
+        children_ticks=children_user_ticks + children_system_ticks,
         start_ticks=start_ticks,
         cpu=number(cpu_text),
     )
@@ -153,7 +161,7 @@ def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
 
 
 def with_descendants(root_pids: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
-    """Ids of the root processes and of all their descendants, as far as `processes` has them."""
+    """Ids of the root processes that `processes` contains, and of all their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)

@@ -250,14 +250,14 @@ def cause_or_gist(*texts: str) -> str:
     If no text has telling lines, the first text with words is used. Empty if no text has words.
     Lines before the first error are ignored.
     """
-    whole_texts = [
+    lines_by_text = [
         [without_marks(line) for line in text.split("\n")[-_MAX_LINES:]] for text in texts
     ]
-    telling_texts = [
+    telling_lines_by_text = [
         [line for line in lines if not (is_warning(line) or is_consequence(line))]
-        for lines in whole_texts
+        for lines in lines_by_text
     ]
-    for lines in [*telling_texts, *whole_texts]:
+    for lines in [*telling_lines_by_text, *lines_by_text]:
         errors = (index for index, line in enumerate(lines) if cause_in(line) or is_error(line))
         start = next(errors, 0)
         gist = Gist()

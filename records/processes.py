@@ -67,11 +67,11 @@ def become_subreaper() -> None:
 def signalled_with_parent(
     parent: int, signum: signal.Signals = signal.SIGTERM
 ) -> Callable[[], None]:
-    """Return a function for a new child to call: the kernel then signals it if its parent dies."""
+    """Return a function that a new child calls, so that it gets a signal if its parent dies."""
 
     def prepare() -> None:
         LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
-        if os.getppid() != parent:  # the parent has died already: no signal will come
+        if os.getppid() != parent:  # the parent has died already, so no signal will come
             os._exit(1)
 
     return prepare
@@ -252,13 +252,13 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
     sockets = _sockets(_LISTEN, _LOCAL_COLUMN, port)
     if not sockets:
         return None
-    return "own" if _family_holds(pid, sockets) else "other"
+    return "own" if _family_has_socket(pid, sockets) else "other"
 
 
 def is_connecting(port: int, pid: int) -> bool:
     """Return whether a process or a descendant connects to a TCP port that does not answer yet."""
     sockets = _sockets(_CONNECTING, _REMOTE_COLUMN, port)
-    return bool(sockets) and _family_holds(pid, sockets)
+    return bool(sockets) and _family_has_socket(pid, sockets)
 
 
 def _sockets(state: str, end_column: int, port: int) -> dict[str, int]:
@@ -282,11 +282,11 @@ def sockets_in(table: str, state: str, end_column: int, port: int) -> dict[str, 
     return users
 
 
-def _family_holds(pid: int, sockets: Mapping[str, int]) -> bool:
-    return any(_holds(process, sockets) for process in (pid, *descendants(pid)))
+def _family_has_socket(pid: int, sockets: Mapping[str, int]) -> bool:
+    return any(_has_socket(process, sockets) for process in (pid, *descendants(pid)))
 
 
-def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
+def _has_socket(pid: int, sockets: Mapping[str, int]) -> bool:
     """Return whether a process has one of the sockets open.
 
     A program with capabilities hides its open files. For such a program, the result is True if one
@@ -436,7 +436,7 @@ def buffers_b(pid: int, least_b: int) -> dict[int, int]:
 def pinned_b(pid: int) -> int | None:
     """Pinned memory of a process, bytes; None if unknown.
 
-    Memory that is registered with an RDMA device is pinned: its pages cannot move.
+    Memory that is registered with an RDMA device is pinned, which means that its pages cannot move.
     """
     match = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
     return int(match[1]) * _KIB if match else None

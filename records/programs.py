@@ -24,7 +24,7 @@ from records.last_words import is_warning
 TIMEOUT_S = 60.0
 #: Default folder in which programs start. Only root can add files to it.
 START_FOLDER = Path("/")
-_MISSING = "not found on this host"
+_MISSING_TEXT = "not found on this host"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ProgramAnswer:
     @property
     def is_missing(self) -> bool:
         """Return whether there is no such program."""
-        return self.status is None and self.stderr == _MISSING
+        return self.status is None and self.stderr == _MISSING_TEXT
 
     @property
     def text(self) -> str:
@@ -114,7 +114,7 @@ def ask(
             cwd=folder,
         )
     except FileNotFoundError:
-        return ProgramAnswer(name, None, "", _MISSING)
+        return ProgramAnswer(name, None, "", _MISSING_TEXT)
     except OSError as error:
         return ProgramAnswer(name, None, "", error.strerror or str(error))
     except subprocess.TimeoutExpired:

@@ -1,9 +1,9 @@
 """Roles of counters, and how each tool counts them on each family of processors.
 
-A role is a quantity that may explain a slowdown. An event is a counter of a processor. The same
-name of an event means different things on different processors. So roles are compared between
-machines, and events are not. A role is missing on a family of processors if no row counts it there.
-This module uses only the standard library.
+A role is a quantity that may explain a slowdown. An event is a counter of a processor. An event of
+one name may count different things on different processors. So roles are compared between machines,
+and events are not. A role is missing on a family of processors if no row counts it there. This
+module uses only the standard library.
 
 The rows are in roles.json. Their sources:
 kernel  event lists of perf (Linux, tools/perf/pmu-events/arch/x86/FAMILY/*.json); counters of the
@@ -52,8 +52,8 @@ ROLES = {
     "PCIe stalls": Role("1", "node", "share of time in which a device could not write"),
 }
 
-#: Roles that are shares: they are averaged over ranks, not summed.
-SHARES = tuple(name for name, role in ROLES.items() if role.unit == "1")
+#: Roles that are shares. They are averaged over ranks, and not summed.
+SHARE_ROLES = tuple(name for name, role in ROLES.items() if role.unit == "1")
 
 #: Groups of metrics, which perf calculates from events of its own choice.
 METRIC_GROUPS = ("topdown",)

@@ -174,7 +174,7 @@ class RunHeader:
     #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, the
     #: host's name. A run is resumed only if the digest is the same.
     digest: str
-    #: Text of the campaign file; those of this project have up to 5,000 characters.
+    #: Text of the campaign file; the files of this project have up to 5,000 characters.
     campaign_text: Annotated[str, Field(max_length=1 << 20)]
     #: Minimum and maximum number of pairs of a case.
     pairs_floor: PairCount

@@ -1,6 +1,7 @@
 """Folders of runs (layout: `records.run`): their owner, their size, and the outputs in them.
 
-Standard library only, because outputs are kept on compute nodes that have nothing else.
+This module uses only the standard library, because outputs are kept on compute nodes that have
+nothing else.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Name = Annotated[str, FEW_VALUES]
 
 Better = Literal["lower", "higher"]
 
-#: `both`: as many bytes are written as read, at the same time; figures are those of one direction.
+#: `both`: as many bytes are written as read, at the same time; figures are for one direction only.
 #: `receive`: the target's CPU receives messages (two-sided).
 Direction = Literal["write", "read", "both", "receive"]
 

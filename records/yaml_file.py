@@ -34,7 +34,8 @@ _TAG = "tag:yaml.org,2002:"
 _PLAIN_SCALARS = {
     "null": (r"~|null|", ["~", "n", ""]),
     "bool": (r"true|false", ["t", "f"]),
-    # Longer numbers stay text: they are mistakes, and Python refuses to convert very long ones.
+    # Longer numbers stay text, since they are mistakes, and Python refuses to convert very long
+    # ones.
     "int": (r"[-+]?(0|[1-9][0-9]{0,17})", list("-+0123456789")),
     "float": (
         r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?",

@@ -37,7 +37,7 @@ _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is not in docs/: root pages, generated pages, and files to which pages link."""
+    """Add root pages, generated pages, and files outside docs/ to which pages link."""
     pages = {page: (ROOT / name).read_text() for name, page in _ROOT_PAGES.items()}
     pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
     pages["workload-list.md"] = "".join(_workloads())

@@ -22,7 +22,9 @@ def rechain(run: Path) -> Path:
             for line in old_file:
                 content = _CHAIN.sub(b"}", line.rstrip(b"\n")).removesuffix(b"}")
                 digest = chain.link(digest, content)
-                chained_file.write(content + chain.MARK + b'"' + digest.encode() + b'"}\n')
+                chained_file.write(
+                    content + chain.VALUE_FIELD_START + b'"' + digest.encode() + b'"}\n'
+                )
         chained_path.replace(path)
     if (run / "run.json").exists():
         header = json.loads((run / "run.json").read_text())

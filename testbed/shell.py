@@ -14,7 +14,7 @@ from records.programs import START_FOLDER, ask, last_line
 
 #: PATH with the folders of daemons (`sbin`), which not every user has on it.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
-_MISSING = "{} is missing: site/minicluster/install.sh installs it"
+_MISSING_TEXT = "{} is missing: site/minicluster/install.sh installs it"
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -36,7 +36,7 @@ def run(
     """
     answer = ask(command, environment(env), timeout_s=timeout_s, stdin=stdin)
     if answer.is_missing:
-        raise MachineError(_MISSING.format(command[0]))
+        raise MachineError(_MISSING_TEXT.format(command[0]))
     if not answer.ok:
         raise MachineError(f"{label or ' '.join(command)}: {answer.reason}")
     return answer.stdout
@@ -61,7 +61,7 @@ def start(
                 start_new_session=True,
             )
     except FileNotFoundError as error:
-        raise MachineError(_MISSING.format(command[0])) from error
+        raise MachineError(_MISSING_TEXT.format(command[0])) from error
 
 
 def wait_for(name: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:

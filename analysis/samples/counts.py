@@ -19,7 +19,7 @@ from analysis.samples.pairs import factor_level
 from records.arms import arm_and_levels, treatment_name
 from records.errors import InputError
 from records.json_limits import MAX_JSON_B, refuse_deep, refuse_long
-from records.roles import COUNTS, ROLES, SHARES
+from records.roles import COUNTS, ROLES, SHARE_ROLES
 from records.sample import AVERAGED_UNITS, NODE_TOOL, NodesRow, State, event_parts
 from records.sample_rules import refuse_broken
 
@@ -229,7 +229,7 @@ def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
     `values` is what `role_values` returns. Rows are grouped by the columns `by`, which include
     `role`. The result has these columns and `value`. A group with a null is left out.
     """
-    is_share = pl.col("role").first().is_in(SHARES)
+    is_share = pl.col("role").first().is_in(SHARE_ROLES)
     return values.group_by(*by, maintain_order=True).agg(over_ranks(is_share)).drop_nulls("value")
 
 

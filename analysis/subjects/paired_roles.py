@@ -12,7 +12,7 @@ import polars as pl
 from analysis.report.data import RunData
 from analysis.samples.counts import role_values, without_tool
 from analysis.statistics.interval import holm
-from records.roles import SHARES
+from records.roles import SHARE_ROLES
 from records.sample import AGENT_TOOLS
 
 MEMORY_STALLS, STALLED_CYCLES = "memory stalls", "stalled cycles"
@@ -59,7 +59,7 @@ def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
     A pair is left out if a rank has no value.
     """
     sides = pl.col("off", "on")
-    is_share = pl.col("role").first().is_in(SHARES)
+    is_share = pl.col("role").first().is_in(SHARE_ROLES)
     pairs = paired.group_by(*COMPARISON_COLUMNS, "role", *PAIR_COLUMNS, maintain_order=True)
     sums = pairs.agg(
         pl.when(is_share).then(sides.mean()).otherwise(sides.sum()),

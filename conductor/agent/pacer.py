@@ -20,9 +20,9 @@ from records import clock, processes
 _SHORTEST_PERIOD_S = 0.02
 #: A period lasts at least as long as this number of messages at full rate.
 _PERIOD_MESSAGES = 4
-#: Longest period, seconds: a reported interval of a second then has several periods.
+#: Longest period, seconds. A reported interval of a second contains several such periods.
 _LONGEST_PERIOD_S = 0.2
-#: Shortest time for which the process is resumed, seconds: the resolution of timers.
+#: Shortest time for which the process is resumed, seconds. Timers are not more precise.
 _SHORTEST_RUN_S = 0.0005
 #: Limit of the late bytes that are made up for, given as the time that they take at full rate,
 #: seconds. Further late bytes are dropped.
@@ -32,8 +32,8 @@ _SHORTEST_CORRECTING_RUN_S = 0.05
 #: A timer may end too early by this share of a period.
 _EARLY_SHARE = 0.02
 #: Largest share of headers in the bytes that a device counts. If a report differs from the count by
-#: more, it is wrong: the writer was suspended after it had measured and before it printed, so that
-#: the report is about an earlier time.
+#: a larger share, the report is wrong: it is about an earlier time, since the writer was suspended
+#: after it had measured and before it printed.
 _HEADER_SHARE = 0.1
 
 
@@ -55,8 +55,8 @@ def pace_of(writer: Writer) -> Pace:
 def first_full_b_s(writer: Writer, reported_b_s: float) -> float:
     """Return the full rate that is assumed when the pacing of a writer begins, bytes per second.
 
-    It is the rate that the writer reached alone. If that is unknown, it is `reported_b_s`, which
-    the writer has just reported without a limit, but at least the rate that it must keep.
+    It is the writer's uncontended rate. If that is unknown, it is `reported_b_s`, which the writer
+    has just reported without a limit, but at least the rate that the writer must keep.
     """
     return writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
 

@@ -1,9 +1,9 @@
 """Makes the short writes of an origin under a timetable.
 
 For a short write, the injector's program runs once, and writes a number of messages. It is started
-before the planned time, earlier by the median of recent set-up times. End, bytes and rate of the
-write follow from the last row (report) of the program. The conductor orders all writes of a run at
-once, and collects their results at the end of the run.
+before the planned time of the write, by the median of recent set-up times. End, bytes and rate of
+the write follow from the last row (report) of the program. The conductor orders all writes of a run
+at once, and collects their results at the end of the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agents of a block: started on its nodes, and connected to the conductor's hub."""
+"""Starts the agents of a block on its nodes, and connects them to the conductor's hub."""
 
 from __future__ import annotations
 

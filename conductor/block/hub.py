@@ -46,7 +46,7 @@ _COUNTED_PERIODS = 4
 #: How long an agent may take to answer an order, such as to stop its writers, seconds. On a slow
 #: host, soft-RoCE at full rate kept the agent of a virtual machine from answering for half a
 #: minute.
-_ANSWER_S = 60.0
+_ANSWER_TIMEOUT_S = 60.0
 _UNKNOWN_OFFSET = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
@@ -333,7 +333,7 @@ class Hub:
         orders: Mapping[str, messages.Order],
         answer_type: type[_Answer],
         action: str,
-        timeout_s: float = _ANSWER_S,
+        timeout_s: float = _ANSWER_TIMEOUT_S,
     ) -> dict[str, _Answer]:
         """Send nodes their orders; return node -> its answer.
 

@@ -143,7 +143,7 @@ class BlockRunner:
         else:
             complete_series = await self._run_under_writers(run, writes)
         if not run.elapsed_s:
-            # The application did not run: the next lead-in is measured from now.
+            # The application did not run. So the next lead-in is measured from now.
             self.lead_in.record_end(clock.now_s())
         self._judge(run, complete_series)
         # In a thread, since a tool may take seconds to gather its files.

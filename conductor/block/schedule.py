@@ -38,12 +38,13 @@ from records.treatment import Writes
 
 #: Size of a write in the first rehearsal, when no rate is known yet, bytes.
 _FIRST_WRITE_B = 16 * 2**20
-#: Maximum rehearsals. Two are enough if the second one confirms size and length of a write.
+#: Maximum number of rehearsals. Two rehearsals are enough if the second confirms size and length of
+#: a write.
 _MOST_REHEARSALS = 4
 #: Share by which size and length of a write may differ from size and length in the last rehearsal.
 _LENGTH_TOLERANCE = 0.1
-#: Rounds of writes in a rehearsal. The first rehearsal has only one: the set-up time is not known
-#: yet, so writes of a second round would collide.
+#: Rounds of writes in a rehearsal. The first rehearsal has only one round, since the set-up time is
+#: not known yet, and writes of a second round would collide.
 _REHEARSED_ROUNDS = 3
 #: Assumed set-up time of a write until it is measured, seconds.
 _ASSUMED_SETUP_S = 0.1
@@ -124,7 +125,7 @@ class ShortWriteSchedule:
         return self._n_writers * self._writer_alone_b_s
 
     async def rehearse(self, start_number: int) -> None:
-        """Measure rate and set-up time of the writes, once, and size a write by its rate.
+        """Measure rate and set-up time of the writes, once, and adapt messages or length.
 
         `start_number` counts the starts of writers in the block, each of which uses other ports.
         Raises NotReadyError if no write can be made.
@@ -155,9 +156,10 @@ class ShortWriteSchedule:
             raise NotReadyError(f"no write was begun in time in {_MOST_REHEARSALS} rehearsals")
 
     def _resize(self) -> bool:
-        """Size a write by the measured rate; return whether size and length are about as before.
+        """Compute messages or length of a write from the measured rate.
 
-        They may differ by `_LENGTH_TOLERANCE`, or by one message.
+        Returns whether both are about as before. They may differ by `_LENGTH_TOLERANCE`, and the
+        number of messages by one.
         """
         previous_messages = self.messages
         previous_length_s = self.length_s

@@ -49,7 +49,7 @@ _TWO_HOSTS_OPTIONS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host
 
 #: Beginning of the remedy if the program does not start. The command that compiles it again
 #: follows.
-_LOAD = "load the modules of its MPI, or"
+_LOAD_REMEDY = "load the modules of its MPI, or"
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
     "write": [],
@@ -190,13 +190,13 @@ class MpiPut(Injector):
         return f"{devices.transport(writer.device)}+{two_sided}"
 
     def why_missing(self, device: str | None = None) -> str | None:
-        """Return which of program and launcher is missing, and how to make it; None if neither."""
+        """Return why program or launcher cannot be used, and the remedy; None if they can."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {SOURCE_FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path())
         if not launcher:  # for example because the modules of its MPI are not loaded
             words = _launcher_answer(program_path()).last_line.replace(": ", ", ")
-            return f"mpi_put does not start ({words}): {_LOAD} 'make -B -C {SOURCE_FOLDER}'"
+            return f"mpi_put does not start ({words}): {_LOAD_REMEDY} 'make -B -C {SOURCE_FOLDER}'"
         if shutil.which(options.words_of(launcher)[0]):
             return None
         return f"{launcher} of mpi_put is missing: 'make -B -C {SOURCE_FOLDER} LAUNCHER=...'"

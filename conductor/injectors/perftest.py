@@ -53,7 +53,7 @@ _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
 _MOST_OUTSTANDING = 128
 #: Maximum number of queue pairs that the program accepts.
 _MOST_QUEUE_PAIRS = 16384
-#: How long a throttled writer writes, seconds: longer than any block.
+#: Time for which a writer with a rate limit writes, seconds. It is longer than any block.
 _THROTTLED_S = 7 * 86400
 
 
@@ -161,7 +161,7 @@ class Perftest(Injector):
         return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
-        """Return `output` at full rate. With a limit, return `counter`, since no row is printed."""
+        """Return `output` at full rate; with a limit `counter`, since only the end prints a row."""
         return "output" if writer.rate_b_s is None else "counter"
 
     def listens_over_tcp(self, writer: Writer) -> bool:

@@ -40,8 +40,9 @@ _OUTSTANDING_MESSAGES = 32
 #: Maximum of outstanding bytes of a writer that the agent paces, except that there is at least one
 #: outstanding message. While the process is suspended, the device still sends what was posted.
 _PACED_OUTSTANDING_B = 2 * _MIB
-#: Transports over shared memory. UCX has no one-sided gets over POSIX shared memory: the target's
-#: CPU would send. With cma the kernel copies between the processes, and the target takes no part.
+#: Transports over shared memory. Over POSIX shared memory, UCX has no one-sided gets, so the
+#: target's CPU would send the bytes. With cma, the kernel copies between the processes, and the
+#: target takes no part.
 _SHARED_MEMORY_TRANSPORTS: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
 #: Variable of the GID's index. Many sites set it. Without it, the two ends may choose GIDs of
 #: different networks.

@@ -45,8 +45,8 @@ def judge(
     """Judge a run.
 
     `window_s` is when its application started and ended, by the conductor's clock (Unix time).
-    `others_may_send` says whether programs other than the writers may send to the target's devices
-    although it is the only target. Ranks on several targets do so in any case.
+    `others_may_send` says whether other programs than the writers may send to the devices of a
+    single target. If there are several targets, ranks send to them in any case.
     """
     conditions = [node_conditions(node) for node in series.nodes]
     records = writer_records(series, window_s)

@@ -98,7 +98,7 @@ def last_end_s(writer: WriterSeries) -> float | None:
 def _rows_of_counts(
     samples: Sequence[CounterSample], from_s: float, to_s: float, min_length_s: float
 ) -> list[RateRow]:
-    """Return rows made from the counts between two times. The rows begin and end at samples."""
+    """Return rows made from the counts between two times, which are divided at samples."""
     if to_s <= from_s:
         return []
     boundaries_s = [from_s]

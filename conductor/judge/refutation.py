@@ -68,7 +68,7 @@ def disagreements(
     A writer claims (reports) bytes for the time that its rows cover. In the rest of the window the
     writer may have written anything from nothing to its rate. If other programs send to the devices
     too, such as the application, a count may exceed the claim by any amount. `only_writers_send`
-    says that none does.
+    says that there are no such programs.
     """
     counted_records = [record for record in records if record.counted_b is not None]
     for target in dict.fromkeys(record.target for record in counted_records):

@@ -37,7 +37,7 @@ enum { CACHE_LINE_B = 64, TEXT_LINE_B = 4096 };
 static const double ROW_S = 0.25, LATE_S = 0.25;
 // How long the target waits for the first mark, and for each later mark, before it polls; seconds.
 static const double FIRST_MARK_S = 2, NEXT_MARK_S = 10;
-// A longer time between two readings of the marks does not count, as both ranks were suspended.
+// A longer time between two readings of the marks does not count, since both ranks were suspended.
 static const double SUSPENDED_S = 1;
 // A shorter wait for a piece watches the clock, a longer one sleeps first; seconds.
 static const double WATCHED_S = 2e-4;
@@ -219,7 +219,7 @@ static int target_rank(const char *host)
     return are_targets[1];
 }
 
-// Binds all memory that is allocated from now on, that of MPI too.
+// Binds all memory that is allocated from now on, including the memory of MPI.
 static void bind_memory(int node)
 {
     unsigned long nodes[NODES_MAX / WORD_BITS] = {0};
@@ -310,9 +310,9 @@ static bool shares_memory(bool is_target, int target, const void *memory)
     return shared;
 }
 
-// Puts named shared memory into the agent's folder, if there is one: the folder is removed even if
-// both ranks are killed. The two functions replace those of the C library for MPICH, which shares
-// memory only between ranks of one host.
+// Puts named shared memory into the agent's folder, if there is one, since this folder is removed
+// even if both ranks are killed. The two functions below replace the functions of the C library for
+// MPICH, which shares memory only between ranks of one host.
 static void shared_path(const char *name, char path[PATH_MAX])
 {
     const char *folder = getenv("NIMC_SHARED_MEMORY");
@@ -353,7 +353,7 @@ static void remove_names(void)
 // Watches the marks until the origin ends, and prints the bytes that have arrived.
 static void watch_marks(const volatile uint64_t *marks, bool shared)
 {
-    MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
+    MPI_Barrier(MPI_COMM_WORLD); // after this, the origin has locked the window
     const double began_s = now_s(), processor_before_s = processor_s();
     double reported_s = began_s, read_s = began_s, unchanged_s = 0;
     bool polls = false, ended = false;

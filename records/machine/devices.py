@@ -229,7 +229,7 @@ def fabric_of(path: Path) -> Fabric | None:
 
 
 def _link_layers(path: Path) -> set[str]:
-    """Return the link layers of a device's active ports; those of all ports if none is active.
+    """Return the link layers of a device's active ports, or of all ports if no port is active.
 
     Each port of an adapter such as ConnectX-3 has a link layer of its own.
     """

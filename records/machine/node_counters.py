@@ -372,5 +372,5 @@ def _count(text: str, factor: float = 1.0) -> float | None:
 
 
 def _count_in(file: Path, factor: float = 1.0) -> float | None:
-    """Return the number in a file; None if it has none, such as resctrl's `Unavailable`."""
+    """Return the number in a file; None for any other content, such as resctrl's `Unavailable`."""
     return _count(kernel_text.read(file), factor)

@@ -200,8 +200,8 @@ def module_is_defined(environment: Mapping[str, str]) -> bool:
 #: Variables with their values, in the order in which they are set, as in ReFrame's `env_vars`.
 Variables = Iterable[tuple[str, Any]]
 
-#: The line that separates the output of modules from that of the script.
-_MARK = "nimc: loaded"
+#: The line that separates the output of modules from the output of the script.
+_SEPARATOR_LINE = "nimc: loaded"
 #: A script that loads modules one by one, since an error must not hide the next one. Then it prints
 #: the names of the loaded modules and the search path. It exits with 9 without a module system.
 _LOAD_SCRIPT = f"""
@@ -215,7 +215,7 @@ if ! type module >/dev/null 2>&1; then
     fi
 fi
 for name; do module load "$name" </dev/null; done
-printf '%s\\n' '' '{_MARK}' "${LOADED_VARIABLE}" "$PATH"
+printf '%s\\n' '' '{_SEPARATOR_LINE}' "${LOADED_VARIABLE}" "$PATH"
 """
 
 
@@ -234,7 +234,7 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
     if not names:
         return ModuleLoad([], environment.get("PATH", os.defpath))
     answer = ask(["bash", "-c", _LOAD_SCRIPT, "bash", *names], environment)
-    _, mark, tail = answer.text.partition(f"\n{_MARK}\n")
+    _, mark, tail = answer.text.partition(f"\n{_SEPARATOR_LINE}\n")
     loaded, line_end, path_and_rest = tail.partition("\n")
     if not answer.ok or not mark or not line_end:
         return None

@@ -120,7 +120,7 @@ class Rail(Record):
     mpi_device: _Word | None = None
 
 
-class Proof(Record):
+class ProofLimits(Record):
     """Limits within which writes count as proven (`records.acceptance`).
 
     Loosen them only if the fabric is emulated. A campaign or a check may set another `min_share`.
@@ -226,7 +226,7 @@ class Machine(Record):
     interface: _Word | None = None
     nic: Nic | None = None
     memory: Memory | None = None
-    proof: Proof = Proof()
+    proof: ProofLimits = ProofLimits()
     #: Caveats of every figure from this machine. They are copied to each sample.
     caveats: list[str] = []
     #: Case -> its usual figure of merit without writers, SI units.
@@ -274,7 +274,7 @@ class Machine(Record):
 
     @property
     def system(self) -> str:
-        """The partition of the targets as ReFrame's `--system` takes it."""
+        """The partition of the targets, in the form of ReFrame's option `--system`."""
         return f"{self.name}:{self.partition}" if self.partition else self.name
 
     @property

@@ -171,7 +171,7 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
     return ask(command, command_environment(os.environ)).require_end()
 
 
-# Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
+# Orphaned Slurm jobs of a run, which are found by their working folder, and cancelled.
 
 
 #: Maximum time until cancelled jobs have ended, seconds.
@@ -233,10 +233,10 @@ def remaining_jobs(run: Path, *, completing: bool = True) -> list[str]:
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which Slurm's commands leave out no job or node.
+    """An environment in which Slurm's commands list all jobs and nodes.
 
-    A variable such as SQUEUE_PARTITION would hide a job of a run, which then seems lost, and
-    SCANCEL_STATE would let it run. Times are printed in the standard format.
+    A variable such as SQUEUE_PARTITION would hide a job of a run, so that the job would seem lost.
+    With SCANCEL_STATE, the job might not be cancelled. Times are printed in the standard format.
     """
     filters = options.filtering_variables(environment)
     unfiltered = {name: value for name, value in environment.items() if name not in filters}

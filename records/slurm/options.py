@@ -146,8 +146,8 @@ def whole_node_request(feature: str) -> str:
 # Both ranks of a writer, which its agent starts in a step of its own beside the application.
 
 
-#: Before Slurm 22.05, a step without `--mem=0` takes its memory from the application's step, which
-#: then never starts: by default each has all memory of the job.
+#: Before Slurm 22.05, a step without `--mem=0` takes memory from the application's step. By default
+#: each of the two steps needs all memory of the job, so the application's step would never start.
 _BESIDE_APPLICATION = "--overlap --mem=0 --cpu-bind=none"
 #: Both ranks on one host.
 RANKS_ON_ONE = f"{_BESIDE_APPLICATION} --nodes=1 --ntasks=2"

@@ -46,7 +46,7 @@ class LostJobError(MachineError):
 class Probe:
     """A part of Slurm that is asked again and again.
 
-    A part that has never answered is not reported as silent: a site may not have it.
+    A part that has never answered is not reported as silent, since a site may not have it.
     """
 
     name: str
@@ -131,7 +131,7 @@ class SlurmWatch:
         return next(filter(None, self.jobs.values()), None)
 
     def next_block(self) -> None:
-        """Call this before each block: its job is not submitted yet."""
+        """Call this before each block, while its job is not submitted yet."""
         self._begun, self._absent_since_s = False, None
 
     def check(self, now_s: float, *, begun: bool, finished: bool, reading: bool = False) -> None:

@@ -288,9 +288,9 @@ def always_shared_partitions(scontrol_output: str) -> set[str | None]:
 
 
 def _partitions_where(
-    holds: Callable[[Mapping[str, str]], bool], scontrol_output: str
+    has_property: Callable[[Mapping[str, str]], bool], scontrol_output: str
 ) -> set[str | None]:
-    records = [*filter(holds, map(fields_of, scontrol_output.splitlines()))]
+    records = [*filter(has_property, map(fields_of, scontrol_output.splitlines()))]
     names: set[str | None] = {fields.get("PartitionName") for fields in records}
     if any(fields.get("Default") == "YES" for fields in records):
         names.add(None)

@@ -24,7 +24,7 @@ from records.slurm.options import SRUN
 
 #: Time limit of each command of Slurm, seconds. It must be short, since the conductor waits only a
 #: minute for a writer to end.
-ANSWER_S = 3.0
+ANSWER_TIMEOUT_S = 3.0
 #: Interval at which the end of a `srun` is checked, seconds.
 _POLL_S = 0.05
 
@@ -73,8 +73,8 @@ def _signal_steps(
     """Signal the tasks that the `srun` with the PIDs `launchers` have started."""
     host = socket.gethostname()
     show = ["scontrol", "--oneliner", "show", "step"]
-    answers = [ask([*show, job], timeout_s=ANSWER_S).stdout for job in components]
+    answers = [ask([*show, job], timeout_s=ANSWER_TIMEOUT_S).stdout for job in components]
     steps = [step for text in answers for step in parse.steps_started_by(text, host, launchers)]
     if steps:
         command = ["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps]
-        ask(command, command_environment(os.environ), timeout_s=ANSWER_S)
+        ask(command, command_environment(os.environ), timeout_s=ANSWER_TIMEOUT_S)

@@ -207,7 +207,7 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
 )
 def test_a_stranger_may_send_few_bytes_and_take_little_time(monkeypatch, sent, why):
     if "no proof" in why:
-        monkeypatch.setattr(wire, "PROOF_S", 0.2)
+        monkeypatch.setattr(wire, "PROOF_TIMEOUT_S", 0.2)
     refusals = []
 
     async def talk(port):

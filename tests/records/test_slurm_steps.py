@@ -136,7 +136,7 @@ def test_a_command_of_slurm_that_hangs_delays_the_end_by_its_time_limit_only(
 ) -> None:
     """After that, `srun` gets the signals. The stand-in would hang for five minutes."""
     monkeypatch.setattr(processes, "GRACE_S", 0.3)
-    monkeypatch.setattr(steps, "ANSWER_S", 0.3)
+    monkeypatch.setattr(steps, "ANSWER_TIMEOUT_S", 0.3)
     write_commands(folder)
     script(folder / "bin" / hanging, f"echo >>'{folder}/hung'; exec sleep 300")
     use_heterogeneous_job(monkeypatch)

@@ -6,7 +6,7 @@ import pytest
 
 from records.acceptance import AcceptanceLimits
 from records.errors import InputError
-from records.machine.site import Proof
+from records.machine.site import ProofLimits
 from reframe_tests import planning
 from tests.messages import assert_message
 from tests.records.machine import made
@@ -45,7 +45,7 @@ def limits(**overrides: Any) -> AcceptanceLimits:
 
 
 def test_every_limit_of_the_site_file_reaches_the_block() -> None:
-    assert LIMITS.keys() == set(Proof.model_fields) - SHORT_WRITE_LIMITS
+    assert LIMITS.keys() == set(ProofLimits.model_fields) - SHORT_WRITE_LIMITS
     assert limits(min_share=None) == limits() == AcceptanceLimits(**LIMITS)
 
 

@@ -184,10 +184,10 @@ def test_default_limits_are_the_same_in_a_machine_file_and_in_a_block(tmp_path):
     """The limits are shares, seconds and row intervals. `site/example_slurm.yaml` has them too."""
     shares = {"min_share": 0.5, "max_share": 1.25, "counter_share": 0.2, "late_rows": 2}
     times = {"silent_s": 0.5, "pause_s": 1}
-    for record in (site.Proof(), AcceptanceLimits()):
+    for record in (site.ProofLimits(), AcceptanceLimits()):
         for name, value in {**shares, **times, "rail_share": 0.02}.items():
             assert getattr(record, name) == value, name
-    proof, short = site.Proof(), ShortWrites()
+    proof, short = site.ProofLimits(), ShortWrites()
     assert (proof.write_tolerance_s, short.tolerance_s) == (0.2, 0.2)
     assert (proof.write_share, short.allowed_share) == (0.1, 0.1)
     # In the example, keys in comments are made real keys.
