@@ -1,1 +1,1 @@
-"""The request: the campaign file, its cases, and the plan."""
+"""Reads the file of a campaign, makes its cases, and plans them on a machine."""

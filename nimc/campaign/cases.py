@@ -1,7 +1,9 @@
 """Turns the entries of a campaign file's list `workloads` into cases.
 
-A *block* is the pairs of one allocation. Some factors, such as the number of nodes, cannot change
-their level within a block. An entry has a case for each combination of the levels of these factors.
+A *factor* is a condition of runs, and a *level* is one of its values. A *treatment* is the
+conditions of a run; its *arm* says what the writers do. A *block* is the pairs of runs of one
+allocation. Some factors, such as the number of nodes, cannot change their level within a block. An
+entry has a case for each combination of the levels of these factors.
 
 This module also makes the cases of a sweep. It computes how many nodes a case takes and how long
 its runs must be. It leaves out cases and levels that a machine cannot run.

@@ -1,7 +1,11 @@
 """Plans a campaign on a machine: its cases, blocks and ReFrame commands.
 
-A *pair* is one run of each treatment. A *block* is the pairs of one allocation. Planning runs no
-application. Only `Request.offers` and `Request.feasibility` query this host and Slurm.
+A *treatment* is the conditions of a run, for example the rate of the writes. Its *arm* says what
+the writers do. A *factor* is a condition, and a *level* is one of its values. A *pair* is one run
+of each treatment. A *block* is the pairs of one allocation.
+
+Planning runs no application. Only `Request.offers` and `Request.feasibility` query this host and
+Slurm.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A *pair* is one run of each treatment. An *A/A pair* repeats the baseline, so its ratio shows how
 well the baseline repeats. The *spread* is the standard deviation of the logarithm of a run's time.
+The *margin* is the largest change that counts as 'no effect'. A *control* is a run with a process
+that keeps the writers' cores busy and writes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Computes what a plan shows of short writes: how much is written at each scale, and warnings.
 
-Short writes follow a timetable, as checkpoints do. A *scale* is the number of nodes of a case, from
-which the number of writers and of writes per second follows.
+Short writes follow a timetable, as checkpoints do. An *arm* says what the writers of a run do. A
+*scale* is the number of nodes of a case. The numbers of writers and of writes per second follow
+from it.
 """
 
 from __future__ import annotations

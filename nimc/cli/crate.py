@@ -180,14 +180,14 @@ def comparison_answer(
 @click.option(
     "--head",
     metavar="HEAD",
-    help="The head of the run, as it was kept elsewhere; only with one RUN.",
+    help="Head of the run that you kept elsewhere; only with one RUN.",
 )
 @click.option(
     "--allowed-signers",
     "allowed_signers",
     type=options.FILE,
     metavar="FILE",
-    help="Whose signatures of crates are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
+    help="File of the signers whose signatures are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
 )
 @prints_answer()
 def verify_command(
@@ -195,10 +195,12 @@ def verify_command(
 ) -> Answer:
     """Verify stored runs, and crates (.zip): chain, digests, and figures re-read from kept logs.
 
-    Each fault is a line that begins with its kind: 'broken' is not what was written, 'contradicted'
-    is denied by another record or by the log. 'unproven' is no fault. The exit code is 2 if there
-    are faults. Compare the head with the one that was kept elsewhere, or pass that one as --head:
-    otherwise no command can find out that a whole folder was forged.
+    Each finding is a line that begins with its kind. 'broken': a file was changed after it was
+    written. 'contradicted': a value differs from another record or from the log. 'unproven':
+    something cannot be verified, which is no fault. The exit code is 2 if there are faults.
+
+    If you have kept the head of the run elsewhere, pass it as --head, or compare it with the
+    printed head. Without this, no command can find out that a whole folder was forged.
     """
     if head is not None and len(runs) != 1:
         raise InputError("--head: cannot be combined with several RUNs")

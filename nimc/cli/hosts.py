@@ -49,7 +49,7 @@ _SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
     "--in-job",
     "in_job",
     is_flag=True,
-    help="Look at nodes too, and try writes between them, in a job.",
+    help="Also inspect nodes, and try writes between them, in a job.",
 )
 @options.wait_option
 @options.results_option
@@ -60,9 +60,9 @@ def doctor_command(
 ) -> Answer:
     """Check this host: what works for machine M, and how to get what is missing.
 
-    With --in-job, a job looks at target and origin nodes, and tries writes between them. This takes
+    With --in-job, a job inspects target and origin nodes, and tries writes between them. This takes
     about two minutes.
-    Exits with 0 if nothing that M needs is missing and a workload can run, else with 3.
+    The exit code is 0 if nothing that M needs is missing and a workload can run, otherwise 3.
     """
     if not in_job:
         options.reject_without("--in-job", "--wait", "--results")

@@ -42,16 +42,16 @@ _NO_JOB_ADVICE = (
 @click.option(
     "--no-job",
     is_flag=True,
-    help="Do not submit a job, which looks at nodes and takes about a minute.",
+    help="Do not submit the job that inspects nodes, which takes about a minute.",
 )
 @options.wait_option
 def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
 
-    The values come from Slurm, the modules system and a job that looks at two nodes. A comment
-    names the source of each value. If jobs need an account, a QOS or the like, set SBATCH_ACCOUNT,
-    SBATCH_QOS, ... before. Existing files are not changed. The last lines say whether the machine
-    is ready, as `doctor` does.
+    The values come from Slurm, the modules system and a job that inspects two nodes. A comment
+    names the source of each value. If jobs need an account, a QOS or the like, first set
+    SBATCH_ACCOUNT, SBATCH_QOS, ... in the environment. Existing files are not changed. The last
+    lines say whether the machine is ready, as `doctor` does.
     """
     if no_job:
         options.allow_only("--no-job")

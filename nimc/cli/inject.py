@@ -62,9 +62,9 @@ def inject_command(
 ) -> Answer | int:
     """Start only the writers, and prove their writes, while your own harness measures.
 
-    They write until COMMAND ends, for the time of --for, or until Ctrl-C. COMMAND runs in this
-    terminal, or in the job of the writers if they need one. If the writes were proven all the time,
-    the exit code is that of COMMAND, or 0 without one. Else it is 1.
+    They write until COMMAND ends, for the time given with --for, or until Ctrl-C. COMMAND runs in
+    this terminal, or in the job of the writers if they need a job. If the writes were proven all
+    the time, the exit code is that of COMMAND, or 0 if there is no COMMAND. Otherwise it is 1.
     """
     # Not at the top, since it imports all modules that run campaigns.
     from nimc.cluster.injection_session import RequestedWrites, inject

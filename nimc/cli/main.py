@@ -53,7 +53,7 @@ COMMANDS: dict[str, Command] = {
     "init": Command(
         "Set up",
         "init",
-        "both files of a new machine, filled from what can be asked",
+        "both files of a new machine, with values from Slurm and nodes",
         {"": "mycluster"},
     ),
     "doctor": Command(
@@ -108,7 +108,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command(
         "Read",
         "results",
-        "one self-contained HTML page a machine, and its data",
+        "a self-contained HTML page for each machine, and its data",
         {"": "results/night-1 results/night-2 --output pages"},
     ),
     "compare": Command(

@@ -129,7 +129,9 @@ class Measurement:
     default=1,
     help="How often each run starts PROGRAM; doubled until the run is long enough.",
 )
-@click.option("--busy", is_flag=True, help="Record, but do not judge, what else the host does.")
+@click.option(
+    "--busy", is_flag=True, help="Record what else the host does, but do not reject runs for it."
+)
 @pairs_option(f"at least {PAIRS_FLOOR}, by default {PAIRS_CAP}")
 @options.results_option
 @fresh_option

@@ -63,7 +63,10 @@ def minicluster_command() -> None:
 @_state_option
 @prints_answer()
 def up(layout: ClusterLayout, **option_values: Any) -> Answer:
-    """Start a cluster and print how to use it. Keeps a running one with the same options."""
+    """Start a cluster and print how to use it.
+
+    A running cluster with the same options is not started again.
+    """
     state, was_up = cluster.up(Spec(**option_values), layout)
     document = state.as_dict(layout) | {"was_up": was_up}
     return Answer(document, [_up_text(layout, state, was_up)], schema=2)

@@ -62,7 +62,10 @@ def model_command() -> None:
 def predict_command(
     platform: str | None, model_path: Path | None, comp_node: int | None, comm_node: int | None
 ) -> Answer:
-    """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
+    """Print rates for every number of computing cores, for one placement or all of them.
+
+    The rates in JSON are in MB/s.
+    """
     model = load_model(platform, model_path)
     nodes = sorted({node for node, _ in placements(model)})
     comp_nodes = nodes if comp_node is None else [comp_node]
@@ -112,7 +115,10 @@ def evaluate_command(
     comm_node: int | None,
     kernel: str | None,
 ) -> Answer:
-    """Print a model's errors on a sweep; without a model, one is fitted and cross-validated."""
+    """Print the errors of a model on a sweep.
+
+    If no model is given, a model is fitted to the sweep and cross-validated.
+    """
     measured_sweep = _load_sweep(sweep_file, comm_node, kernel)
     notes = measured_sweep.notes
     if platform is not None or model_path is not None:
@@ -160,7 +166,7 @@ def advise_command(
     comm_node: int | None,
     kernel: str | None,
 ) -> Answer:
-    """Say where to put data and buffers, and with how many cores both sides lose."""
+    """Say where to put data and buffers, and from how many cores on both sides lose."""
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)

@@ -98,12 +98,12 @@ def run(
     tell: str,
     metrics: Path | None,
 ) -> Answer:
-    """Run CAMPAIGN tonight, or go on with tonight's run, and judge the night.
+    """Run CAMPAIGN tonight, or continue tonight's run, and judge the night.
 
     If a night was killed, stopped by a signal, or could not run, the next call continues it. A
-    night that ended by itself, or at --until after the first sample, is done: another call only
-    prints its summary. The exit code is 0 if the night is inconclusive, or if its run was stopped
-    or refused before the first sample, and 1 if it is slower.
+    night that ended by itself, or at --until after the first sample, is done. Another call then
+    only prints its summary. The exit code is 1 if the night is slower. It is 0 if the night is
+    inconclusive, or if its run was stopped or refused before the first sample.
     """
     end_s, night = night_until(until, datetime.now())
     night_run = NightRun(

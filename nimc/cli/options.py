@@ -186,7 +186,7 @@ machine_option = click.option(
     envvar="NIMC_MACHINE",
     callback=_machine_or_default,
     shell_complete=complete_machine,
-    help="Name of a machine, that of a file in site/ [default: $NIMC_MACHINE, else the machine that"
+    help="Name of a machine, as in site/NAME.yaml [default: $NIMC_MACHINE, or else the machine that"
     " matches this host's name].",
 )
 

@@ -50,7 +50,7 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
     """Show the cases of CAMPAIGN with their nodes and hours, and with -v the ReFrame commands.
 
-    What cannot run is named and not counted. The exit code is 1 if nothing can run.
+    Cases that cannot run are named, but not counted. The exit code is 1 if nothing can run.
     """
     request = with_past_lengths(load_request(campaign, machine), results)
     feasibility = request.feasibility()

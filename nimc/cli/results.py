@@ -76,7 +76,7 @@ _REMEDIES_DETAILS = (
 def report_command(
     runs: tuple[Path, ...], output: Path | None, pictures: Path | None, force: bool, details: bool
 ) -> Answer:
-    """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
+    """Write a self-contained HTML page for each machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
     parts: list[str | Listing] = []
     for report in reports:
@@ -348,7 +348,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
     multiple=True,
     type=_RUN,
     metavar="RUN",
-    help="A night of the reference; may be repeated. Without it, the first of two RUNs is one.",
+    help="A reference night; may be repeated. Without it, the first of two RUNs is the reference.",
 )
 @options.output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option(
@@ -367,11 +367,11 @@ def compare_command(
 ) -> Answer:
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
-    A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
-    if it is larger than the differences between nights of one side. All rows are judged together.
-    Neighbouring nights are taken to be as correlated as the data allow. If the same folder has
-    reports of 30 nights, these limit the correlation. Seven nights a side are a good start. With
-    one night on a side, no change is named.
+    A ratio above 1 is worse. Each run counts as a night. With several nights on both sides, a
+    change is named if it is larger than the differences between nights of one side. All rows are
+    judged together. Neighbouring nights are assumed to be as correlated as the data allow. If the
+    same folder has reports of 30 nights, these limit the assumed correlation. Seven nights on each
+    side are a good start. With one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
     reference, current = (

@@ -132,7 +132,7 @@ def _require_stored(entry: zipfile.ZipInfo, zip_bytes: bytes) -> None:
 
 
 # The manifest has the SHA-256 of every file, in the form that sha256sum(1) can check. The signature
-# of a crate is one of the manifest.
+# of a crate is the signature of its manifest.
 
 
 def manifest(files: Files) -> bytes:

@@ -60,7 +60,7 @@ class RunFolder:
 
     @property
     def head(self) -> str:
-        """Head of the chain of all samples so far."""
+        """Return the head of the run's chain: a SHA-256 over all samples so far."""
         return walk_run(self.path).head
 
     def finish(self) -> None:
@@ -215,7 +215,7 @@ def past_lengths(results: Path, digest: str) -> Lengths:
 
 
 def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
-    """Return the mean time that each case takes for an accepted run: case -> seconds.
+    """Return case -> mean time that the case takes for an accepted run, seconds.
 
     The time includes rejected runs and the lead-ins: the times between runs. A case is left out if
     none of its blocks has two runs, or if no run was accepted.

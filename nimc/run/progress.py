@@ -91,7 +91,8 @@ class RunCounter:
     block_s: float
     #: Expected length of a run, seconds.
     run_s: float
-    #: Clock time at which the block started to run; while it waits in the queue, the present.
+    #: Clock time at which the block started to run. While it waits in the queue, this is the time
+    #: of the last call of `wait`.
     started_s: float
     #: The pace of the earlier blocks of the session.
     earlier_pace: SessionPace = field(default_factory=SessionPace)

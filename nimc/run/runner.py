@@ -1,7 +1,10 @@
 """Runs a campaign block by block, until every case is decided.
 
-A block is the pairs of one allocation. One ReFrame session runs a block. The conductor, which is
-started in the allocation, runs the application of each pair with and without writers.
+A *treatment* is the conditions of a run of the application, for example the rate of writes. A
+*pair* is one run of each treatment. A *control* is a treatment in which a busy process replaces the
+writers. A *block* is the pairs of one allocation. One ReFrame session runs a block. In the
+allocation it starts the conductor, which makes the runs. A *check* is the ReFrame test of a
+workload. It is a third-party check if it is a user's file instead of one of this project.
 """
 
 from __future__ import annotations
