@@ -1,4 +1,7 @@
-"""The right results for each fabric: for devices with their counters, and for nodes."""
+"""The right results for each fabric: for counters of devices, and for nodes.
+
+The tests that import these tables compare them with what nimc reads.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +11,11 @@ _IB = "sys/class/infiniband"
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """The counter of a device: its files, their numbers for a GB, and its name in samples."""
+    """The byte counter of a device.
+
+    `received` and `sent` are its files, `per_gb` is by how much their numbers grow for a GB, and
+    `name` is the counter's name in samples.
+    """
 
     device: str
     driver: str | None
@@ -16,14 +23,16 @@ class Counted:
     sent: str
     per_gb: int
     name: str
-    #: Other files of the device, without which it is of another fabric.
+    #: Other files of the device: path -> text. Without them, the device would be taken for one of
+    #: another fabric.
     others: Mapping[str, str] = field(default_factory=dict)
 
 
 _CXI = "sys/class/cxi/cxi1/device/telemetry"
-#: Fabric, as tests name it -> the counter of a device. Units are those of the sources that
-#: records/machine/fabrics.py names, figures worked out by hand: a GB is 10^9 octets (Slingshot,
-#: EFA, Ethernet), 250,000,000 words of 4 bytes (InfiniBand) or 125,000,000 flits of 8 (Omni-Path).
+#: Name of a fabric in tests -> the counter of a device. Units are from the sources that
+#: records/machine/fabrics.py names. Figures are worked out by hand: a GB is 10^9 octets (Slingshot,
+#: EFA, Ethernet), 250,000,000 words of 4 bytes (InfiniBand) or 125,000,000 flits of 8 bytes
+#: (Omni-Path).
 COUNTED = {
     "Slingshot": Counted(
         device="cxi1",
@@ -57,7 +66,7 @@ COUNTED = {
         per_gb=125_000_000,
         name="opa:hfi2_0/1",
     ),
-    # The driver is that of the PCI device: bnxt_en for bnxt_re.
+    # `driver` is the driver of the PCI device: bnxt_en for the RDMA device bnxt_re.
     "RoCE, Broadcom": Counted(
         device="bnxt_re0",
         driver="bnxt_en",
@@ -67,7 +76,7 @@ COUNTED = {
         name="bnxt:bnxt_re0/1",
         others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
     ),
-    # bnxt_re_assign_pma_port_ext_counters() in its hw_counters.c: words of 4 bytes.
+    # bnxt_re_assign_pma_port_ext_counters() in the driver's hw_counters.c counts words of 4 bytes.
     "RoCE, Broadcom, Linux 6.15": Counted(
         device="bnxt_re0",
         driver="bnxt_en",
@@ -77,8 +86,8 @@ COUNTED = {
         name="rdma:bnxt_re0/1",
         others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
     ),
-    # The firmware of ionic names its counters (ROCm/omnistat, request 301). The driver is that of
-    # the PCI device, for ionic_rdma, too.
+    # The firmware of ionic chooses the names of its counters (ROCm/omnistat, request 301). `driver`
+    # is the driver of the PCI device, also for the RDMA driver ionic_rdma.
     "RoCE, AMD": Counted(
         device="ionic_0",
         driver="ionic",
@@ -91,7 +100,7 @@ COUNTED = {
             f"{_IB}/ionic_0/ports/1/counters/port_rcv_data": "",
         },
     ),
-    # mana_ib_port_stats_desc of its counters.c.
+    # Names of the counters are from mana_ib_port_stats_desc in the driver's counters.c.
     "RoCE, Azure": Counted(
         device="mana_0",
         driver="mana",
@@ -101,7 +110,7 @@ COUNTED = {
         name="mana:mana_0/1",
         others={f"{_IB}/mana_0/ports/1/link_layer": "Ethernet"},
     ),
-    # erdma_descs of its erdma_verbs.c.
+    # Names of the counters are from erdma_descs in the driver's erdma_verbs.c.
     "iWARP, Alibaba": Counted(
         device="erdma_0",
         driver="erdma",
@@ -125,7 +134,7 @@ COUNTED = {
 }
 
 
-# Nodes.
+# Nodes with their files of /sys: `PATH: CONTENT` for a file, `PATH -> driver NAME` for a link.
 
 OMNI_PATH = f"""\
 {_IB}/hfi1_0/ports/1/state: 4: ACTIVE
@@ -142,7 +151,8 @@ BROADCOM = f"""\
 {_IB}/bnxt_re0/node_type: 1: CA
 {_IB}/bnxt_re0/device -> driver bnxt_en
 """
-#: RoCE LAG: the device reports one rail's rate, the bond that of all ports that can send.
+#: RoCE with link aggregation (LAG). The RDMA device reports the rate of one rail. The network bond
+#: reports the rate of all ports that can send.
 BONDED = f"""\
 {_IB}/mlx5_bond_0/ports/1/state: 4: ACTIVE
 {_IB}/mlx5_bond_0/ports/1/link_layer: Ethernet
@@ -164,18 +174,18 @@ CHELSIO = f"""\
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A node by its files of /sys, and the right results for it.
+    """The files of /sys of a node, and the right results for this node.
 
-    `../shared/cases` has the files of the nodes without `text`.
+    If `text` is None, the files are in `../shared/cases/CASE.txt`.
     """
 
     case: str
     transport: str
     device: str
     injector: str
-    #: None: the driver reports the same rate for every device.
+    #: Rate of the port. None if the driver reports the same rate for every device.
     rate_b_s: float | None
-    #: Options that perftest gets, if it can write there.
+    #: Options that nimc gives perftest on this node; None if perftest cannot write there.
     options: list[str] | None
     text: str | None = None
 

@@ -1,4 +1,4 @@
-"""The reason that is given for the end of an injector."""
+"""Reads the reason that nimc gives for the end of an injector (a program that writes)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.conductor.injectors.printed import writer
 
 
 def reason_reader(injector: str) -> Callable[[str, Path], str]:
-    """Return a function that reads why a writer ended from all that it printed."""
+    """Return a function that finds in all output of a writer why it ended."""
 
     def read(text: str, _: Path) -> str:
         parser, gist = INJECTORS[injector].parser(writer()), Gist()

@@ -1,4 +1,8 @@
-"""Files of `../shared/cases`, beside the checkout, and hosts made of them or of their like."""
+"""Reads files of `../shared/cases`, and makes hosts of these or similar files.
+
+The folder is beside the checkout, and may be missing. It has outputs of programs and descriptions
+of hosts, a file for each case.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +22,7 @@ KIB, MIB = 2**10, 2**20
 
 
 def case_text(name: str) -> str:
-    """The text of a case, from its file."""
+    """Return the text of a case from its file; skip the test if the file is missing."""
     path = CASES / f"{name}.txt"
     if not path.is_file():
         pytest.skip(f"cases of real hosts are not here: no file {path}")
@@ -26,7 +30,7 @@ def case_text(name: str) -> str:
 
 
 def files_in(text: str) -> dict[str, str]:
-    """Files of a host, a line `PATH = CONTENT` each."""
+    """Return path -> content of files, from lines `PATH = CONTENT`."""
     parts = (line.partition(" = ") for line in text.splitlines())
     return {path: content for path, _, content in parts}
 
@@ -34,7 +38,10 @@ def files_in(text: str) -> dict[str, str]:
 def machine_of(
     files: Mapping[str, str], root: Path, patch: pytest.MonkeyPatch, policy: str = "same_host"
 ) -> Machine:
-    """A machine without facts, on a host of these files whose CPUs may all be used."""
+    """Return a machine without facts in its site file, on a host that consists of these files.
+
+    All CPUs of the host may be used.
+    """
     cpus = host.detect(write(root, dict(files))).threads
     patch.setattr(host.os, "sched_getaffinity", lambda _: set(range(cpus)))
     here = host.detect(root)
@@ -53,7 +60,10 @@ def cache(cpu: int, index: int, level: int, shared: str, size: str | None) -> di
 
 
 class Case(NamedTuple):
-    """A reader, its right result, and the text that it reads; None: that of the case's file."""
+    """A function that reads a text, and the right result.
+
+    If `text` is None, it is the text of the case's file.
+    """
 
     name: str
     read: Callable[[str, Path], Any]
@@ -62,5 +72,5 @@ class Case(NamedTuple):
 
 
 def read(case: Case, folder: Path) -> Any:
-    """Return what the reader of a case reads."""
+    """Return what a case's function reads in the case's text."""
     return case.read(case_text(case.name) if case.text is None else case.text, folder)

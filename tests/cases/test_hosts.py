@@ -1,6 +1,7 @@
-"""What init, doctor and plan make of real hosts and clusters; answers are worked out by hand.
+"""Tests init, doctor and plan on real hosts and clusters, described by files.
 
-Files of `../shared/cases` say how each looks; siblings of the same kind stand here.
+Files of `../shared/cases` describe real ones; similar cases are in this module. Right results are
+worked out by hand.
 """
 
 import json
@@ -43,10 +44,10 @@ from tests.nimc.checkouts import SITE, checkout, program
 from tests.nimc.cluster import made
 from tests.records.machine.made import machine
 
-# A fact that may be unknown.
+# Facts of a node that may be unknown.
 
 
-def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkeypatch):
+def test_an_unknown_size_of_caches_gives_one_line_that_says_what_to_set(tmp_path, monkeypatch):
     box = machine_of(files_in(case_text("host_no_cache_size")), tmp_path, monkeypatch)
     line = "facts: {cores: 2, sockets: 1, numa_nodes: 1, llc: SIZE, memory: 16777216000B}"
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
@@ -54,13 +55,13 @@ def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkey
     assert str(error.value).endswith(f"; allowed: {line}")
     finding = needs.memory(box)
     assert (finding.state, finding.remedy) == ("missing", f"set {line}")
-    # Where writes come from other nodes, only some workloads need it.
+    # If writes come from other nodes, only some workloads need the size of the caches.
     apart = box.model_copy(update={"origins": machine("hetjob").origins})
     assert apart.message_b("auto") == 64 * KIB
     assert needs.memory(apart).state == "limited"
 
 
-def test_a_host_without_memory_or_processors_in_its_files_is_still_one(tmp_path, monkeypatch):
+def test_a_host_whose_files_show_neither_memory_nor_processors_is_read(tmp_path, monkeypatch):
     files = {"proc/meminfo": "MemFree: 1 kB"} | cache(0, 3, 3, "0", "8192K")
     box = machine_of(files, tmp_path, monkeypatch)
     facts = box.node_facts()
@@ -88,13 +89,14 @@ def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mi
     assert line.format(numbers) in site_text(facts).splitlines()
 
 
-# What older kernels and processors show otherwise.
+# Older kernels and processors that show facts in another way.
 
 
-def test_a_kernel_without_lists_of_cpus_shows_masks_and_what_is_off(tmp_path):
-    """Linux of RHEL 7 on POWER9: 10 MiB of L3 for two cores of four threads, of which one is off.
+def test_masks_of_a_kernel_without_lists_of_cpus_are_read(tmp_path):
+    """Linux of RHEL 7 on POWER9, with CPUs 0 to 7 and 32 to 39.
 
-    Words of 32 bits, the highest first (lib/bitmap.c); CPU 0 to 7 and 32 to 39.
+    A core has four threads. Two cores share an L3 cache of 10 MiB. One core is off. A mask consists
+    of words of 32 bits, the highest first (lib/bitmap.c).
     """
     files = {f"{NODE}/node0/cpumap": "000000ff,000000ff", f"{NODE}/node0/cpulist": ""}
     for cpu in (*range(8), *range(32, 40)):
@@ -117,32 +119,35 @@ def test_a_kernel_without_lists_of_cpus_shows_masks_and_what_is_off(tmp_path):
 
 
 def test_cores_of_a_compute_unit_are_cores(tmp_path):
-    """AMD's family 15h: two cores share the L2 cache, each has an L1 data cache.
+    """In AMD's family 15h, two cores share an L2 cache, and each core has an L1 data cache.
 
-    The kernel says that they are threads of one core (arch/x86/kernel/smpboot.c); AMD's BIOS and
+    The kernel shows the two as threads of one core (arch/x86/kernel/smpboot.c). AMD's BIOS and
     Kernel Developer's Guide 42301 calls them cores.
     """
     files = {"proc/cpuinfo": cpuinfo("AuthenticAMD", family=21)} | four_threads_in_pairs()
     assert host.detect(write(tmp_path / "units", files)).cores == 4
-    for cpu in range(4):  # threads of a core share it
+    for cpu in range(4):  # threads of a core share its L1 cache
         files |= cache(cpu, 0, 1, f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}", "32K")
     assert host.detect(write(tmp_path / "threads", files)).cores == 2
 
 
 @pytest.mark.parametrize(("vendor", "family"), [("GenuineIntel", 6), ("AuthenticAMD", 25)])
 def test_threads_of_a_virtual_core_may_have_an_l1_cache_each(vendor, family, tmp_path):
-    """QEMU shows guests one L1 cache a thread; `lstopo` counts two cores here as well."""
+    """QEMU shows guests an L1 cache for each thread. `lstopo` also counts two cores here."""
     files = {"proc/cpuinfo": cpuinfo(vendor, family)} | four_threads_in_pairs()
     assert host.detect(write(tmp_path, files)).cores == 2
 
 
 def cpuinfo(vendor: str, family: int) -> str:
-    """The lines of /proc/cpuinfo that identify a processor."""
+    """Return the lines of /proc/cpuinfo that identify a processor."""
     return f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 2\nstepping\t: 0\n"
 
 
 def four_threads_in_pairs() -> dict[str, str]:
-    """Four CPUs, two and two threads of a core by the kernel, each with an L1 data cache."""
+    """Return files of four CPUs, each with an L1 data cache.
+
+    By the kernel, these are two cores with two threads each.
+    """
     files = {}
     for cpu in range(4):
         pair = f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}"
@@ -152,11 +157,11 @@ def four_threads_in_pairs() -> dict[str, str]:
     return files
 
 
-# Places by the kernel's numbers of NUMA nodes.
+# Places of buffers: the NUMA node of the network card, or another one, by the kernel's numbers.
 
 
-def test_another_node_is_one_that_there_is():
-    # Two sockets of three nodes with cores: 0 1 4 | 5 6 7.
+def test_the_other_numa_node_is_one_that_exists():
+    # Two sockets have three NUMA nodes with cores each: 0, 1 and 4; 5, 6 and 7.
     facts = {"cores": 6, "sockets": 2, "numa_nodes": [0, 1, 4, 5, 6, 7], "memory_nodes": [2, 3]}
     facts |= {"llc": "48MiB", "memory": "32GiB"}
     assert numa_nodes_of_places(machine(facts={**facts, "nic_node": 4})) == {"nic": 4, "other": 7}
@@ -167,13 +172,13 @@ def test_another_node_is_one_that_there_is():
         machine(facts={**facts, "numa_nodes": 0})
 
 
-# Devices: other ports, other names.
+# Devices with several ports, or with other names on other nodes.
 
 
 def rdma(
     name: str, ports: Mapping[int, str], pci: str | None = None, gbit_s: float = 100
 ) -> Device:
-    """A device as a node has recorded it."""
+    """Return a device as a look at a node records it."""
     rate_b_s = gbit_s / 8 * 1e9
     listed = [Port(number, state, "InfiniBand", rate_b_s) for number, state in ports.items()]
     return Device(
@@ -182,7 +187,7 @@ def rdma(
 
 
 def on_nodes(looked: JobLook, subject: str, **changes: Any) -> HostFinding:
-    """What doctor says of that on all nodes."""
+    """Return what doctor finds about a subject on all nodes."""
     rows = in_job.job_findings(looked, machine(**changes))
     return next(row for row in rows if row.what.endswith(f"{subject} on nodes"))
 
@@ -204,7 +209,10 @@ def names_of_case(addresses: Mapping[str, str | None]) -> dict[str, list[Device]
 
 
 def functions(root: Path, *rows: str) -> Path:
-    """Write RDMA devices: `NAME PCI-ADDRESS DRIVER SYS_IMAGE_GUID [PHYS_PORT_NAME]`."""
+    """Write files of RDMA devices, and return the folder `sys`.
+
+    A row is `NAME PCI-ADDRESS DRIVER SYS_IMAGE_GUID [PHYS_PORT_NAME]`.
+    """
     for row in rows:
         name, pci, driver, guid, *port_names = row.split()
         function = root / "pci" / pci
@@ -221,7 +229,7 @@ def functions(root: Path, *rows: str) -> Path:
 @pytest.mark.parametrize(
     ("rows", "sharers"),
     [
-        # DGX Spark: two functions of one adapter with one port, and its second port.
+        # DGX Spark: each of the adapter's two ports has two PCI functions.
         (
             [
                 "rocep1s0f0 0000:01:00.0 mlx5_core 4cbb:4703:0007:5f10 p0",
@@ -231,7 +239,8 @@ def functions(root: Path, *rows: str) -> Path:
             ],
             {"roceP2p1s0f0": "rocep1s0f0", "roceP2p1s0f1": "rocep1s0f1"},
         ),
-        # InfiniBand has no names of ports. A card with two ports, then one with Socket Direct.
+        # InfiniBand devices have no names of ports. The first card has two ports, the second one
+        # port with two functions (Socket Direct).
         (
             [
                 "mlx5_0 0000:17:00.0 mlx5_core ec0d:9a03:0043:1764",
@@ -241,7 +250,7 @@ def functions(root: Path, *rows: str) -> Path:
             ],
             {"mlx5_3": "mlx5_2"},
         ),
-        # Two ports of a card in a virtual machine, and virtual functions on a host.
+        # Two ports of a card that are passed to a virtual machine, and virtual functions on a host.
         (
             [
                 "mlx5_0 0000:00:05.0 mlx5_core ec0d:9a03:0043:1764",
@@ -251,8 +260,8 @@ def functions(root: Path, *rows: str) -> Path:
             ],
             {},
         ),
-        # Omni-Path has one GUID for all cards of a host (ROCm/rocm-systems, issue 11138), and
-        # virtual functions may have none.
+        # Omni-Path has one GUID for all cards of a host (ROCm/rocm-systems, issue 11138). Virtual
+        # functions may have no GUID.
         (
             [
                 "hfi1_0 0000:17:00.0 hfi1 0011:7501:0001:0001",
@@ -269,7 +278,10 @@ def test_devices_of_a_card_may_share_a_port(rows, sharers, tmp_path):
 
 
 def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
-    """The planes are a device of their own at the same address (Mellanox/rdmamap, request 17)."""
+    """Planes of the links are shown as another device at the same PCI address.
+
+    See Mellanox/rdmamap, request 17.
+    """
     address = "0000:0b:00.0"
     rows = [
         f"{name} {address} mlx5_core 0c42:a103:0001:65fc" for name in ("smi1", "smi-xdr_0", "xdr_0")
@@ -279,7 +291,7 @@ def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
     assert devices.resolve(address, root).name == "xdr_0"
 
 
-def test_init_takes_one_rail_a_port():
+def test_init_takes_one_rail_for_each_port():
     fast = [made.rdma(f"mlx5_{number}", 200, number) for number in range(3)]
     nodes = [made.node(name, fast, shared_ports={"mlx5_2": "mlx5_0"}) for name in ("n1", "n2")]
     text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
@@ -288,8 +300,8 @@ def test_init_takes_one_rail_a_port():
     assert "# mlx5_2 is no rail: it has the port of mlx5_0 " in text
 
 
-def test_init_takes_ethernet_last_of_devices_of_one_rate():
-    """As on nodes with HDR100 and with 100 Gbit/s of Ethernet for the storage."""
+def test_init_prefers_other_fabrics_to_ethernet_of_the_same_rate():
+    """There are nodes with InfiniBand HDR100, and with Ethernet of 100 Gbit/s for the storage."""
 
     def ethernet(name: str, gbit_s: int) -> Device:
         ports = [Port(1, "ACTIVE", "Ethernet", gbit_s * 1e9 / 8)]
@@ -310,13 +322,13 @@ def test_init_takes_ethernet_last_of_devices_of_one_rate():
 @pytest.mark.parametrize(
     ("links", "gbit_s"),
     [
-        # DGX Spark: Gen5 with 4 lanes. 32 x 4 x 128/130.
+        # DGX Spark: Gen5 with 4 lanes, 32 x 4 x 128/130 Gbit/s.
         ({"0002:00:00.0": ("32.0 GT/s PCIe", "4"), "0002:01:00.0": ("32.0 GT/s PCIe", "4")}, 126.0),
-        # Gen3 with 16 lanes, as older kernels print it: 8 x 16 x 128/130.
+        # Gen3 with 16 lanes, in the format of older kernels: 8 x 16 x 128/130 Gbit/s.
         ({"0002:01:00.0": ("8 GT/s", "16")}, 126.0),
-        # The link of a switch above the device is slower: 8 x 8 x 128/130.
+        # The link of a switch above the device is slower: 8 x 8 x 128/130 Gbit/s.
         ({"0002:00:00.0": ("8.0 GT/s PCIe", "8"), "0002:01:00.0": ("16.0 GT/s PCIe", "16")}, 63.0),
-        # Gen2: 10 bits carry 8. 5 x 8 x 0.8.
+        # Gen2 sends 10 bits for 8 bits of data: 5 x 8 x 0.8 Gbit/s.
         ({"0002:01:00.0": ("5.0 GT/s PCIe", "8")}, 32.0),
         # A virtual function, and a link that is down.
         ({"0002:01:00.0": ("Unknown", "0")}, None),
@@ -325,7 +337,7 @@ def test_init_takes_ethernet_last_of_devices_of_one_rate():
     ],
 )
 def test_the_slowest_pcie_link_limits_a_device(links, gbit_s, tmp_path):
-    """Formats are those of pci_speed_string and current_link_speed_show in Linux's drivers/pci."""
+    """Formats are from pci_speed_string and current_link_speed_show in Linux's drivers/pci."""
     paths = {"0002:00:00.0": "pci0002:00/0002:00:00.0"}
     paths["0002:01:00.0"] = f"{paths['0002:00:00.0']}/0002:01:00.0"
     function = tmp_path / "sys/devices" / paths["0002:01:00.0"]
@@ -362,8 +374,8 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     root = write(tmp_path, files)
     (root / "pci0/0000:0c:00.0").mkdir(parents=True)
     (root / "sys/class/infiniband/mlx4_0/device").symlink_to(root / "pci0/0000:0c:00.0")
-    for asks in (devices.resolve, devices.is_rdma, devices.transport):
-        monkeypatch.setattr(asks, "__defaults__", (root / "sys",))
+    for function in (devices.resolve, devices.is_rdma, devices.transport):
+        monkeypatch.setattr(function, "__defaults__", (root / "sys",))
     monkeypatch.setattr(devices.mpi_variables, "__defaults__", (None, root / "sys"))
     for device, port, words in (
         ("mlx4_0", 1, ["-d", "mlx4_0"]),
@@ -382,7 +394,7 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
         over = devices.mpi_variables(device)
         assert over["OMPI_MCA_btl_openib_if_include"] == f"mlx4_0:{port}"
         assert (over["MV2_IBA_HCA"], over["MV2_DEFAULT_PORT"]) == ("mlx4_0", str(port))
-    # An alias of a network interface is no port.
+    # The number in an alias of a network interface, such as eth0:1, is no port.
     assert devices.resolve("eth0:1", root / "sys").name == "eth0:1"
 
 
@@ -393,17 +405,18 @@ def on_both(devices: list[Device]) -> dict[str, list[Device]]:
 @pytest.mark.parametrize(
     ("node_devices", "device", "words"),
     [
-        # The port that is active.
+        # init names the port that is active.
         (lambda: on_both(ports_of_case()), "mlx4_0:2", ""),
         (lambda: on_both([rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})]), "qib0:3", ""),
-        # Names differ: no address is known, or they differ; or one address, which stays.
+        # Names of the device differ. Without PCI addresses, no device is named. If the address is
+        # the same on both nodes, it is used instead of a name.
         (lambda: names_of_case({"a": None, "b": None}), None, "a: mlx5_0:1; b: ibp12s0:1"),
         (
             lambda: names_of_case({"a": ADDRESS, "b": ADDRESS}),
             ADDRESS,
             "PCI address of a: mlx5_0; b: ibp12s0",
         ),
-        # Two devices whose names are exchanged on the other node; the first is down there.
+        # The names of two devices are exchanged on node b. The device that b calls mlx5_0 is down.
         (
             lambda: {
                 "a": [rdma("mlx5_0", UP, ADDRESS), rdma("mlx5_1", DOWN, OTHER_ADDRESS)],
@@ -420,7 +433,7 @@ def on_both(devices: list[Device]) -> dict[str, list[Device]]:
             f"{ADDRESS}:2",
             "ib0",
         ),
-        # Only one node has the fastest device, or any.
+        # Only node a has the fastest device; only node a has an active device.
         (
             lambda: {"a": [rdma("ib0", UP), rdma("ib1", UP, gbit_s=800)], "b": [rdma("ib0", UP)]},
             "ib0",
@@ -442,7 +455,7 @@ def test_init_names_the_device_of_all_nodes_or_says_what_differs(
     assert ("no active RDMA device" in text) == (device == "hsn0")
 
 
-def test_interfaces_of_different_names_are_said(tmp_path):
+def test_init_and_doctor_report_that_names_of_interfaces_differ(tmp_path):
     addresses = {"a": {"ens1": "10.0.0.1"}, "b": {"eth0": "10.0.0.2", "eth1": None}}
     nodes = [made.node(name, made.FAST, addresses=listed) for name, listed in addresses.items()]
     looked = JobLook(job="7", why=None, nodes=nodes)
@@ -456,8 +469,11 @@ def test_interfaces_of_different_names_are_said(tmp_path):
     )
 
 
-def test_of_interfaces_of_one_rate_that_of_the_device_is_taken(tmp_path):
-    """As of a card of two ports with iWARP: the connection manager finds the device by address."""
+def test_init_prefers_the_interface_of_the_device_among_those_of_one_rate(tmp_path):
+    """A card may have two ports with iWARP.
+
+    The connection manager finds the RDMA device by the address of the interface.
+    """
     addresses = {"ens1f0": "10.1.0.1", "ens1f1": "10.2.0.1"}
     listed = [Interface(name, 1.25e10, 9000) for name in addresses]
     own = {"mlx5_0": "ens1f1", "mlx5_1": "ens1f0"}
@@ -468,7 +484,10 @@ def test_of_interfaces_of_one_rate_that_of_the_device_is_taken(tmp_path):
 
 
 def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path):
-    """As servers show their controller by USB: each node has the same link-local address there."""
+    """Servers connect their management controller by USB.
+
+    All nodes have the same link-local address on this interface.
+    """
     addresses = {"usb0": "169.254.95.118", "ib0": "10.1.0.1"}
     nodes = [made.node(name, made.FAST, addresses=addresses) for name in "ab"]
     text, box = made.init_says(JobLook(job="7", why=None, nodes=nodes), tmp_path)
@@ -478,10 +497,10 @@ def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path
 @pytest.mark.parametrize(
     ("node_devices", "device", "state", "words"),
     [
-        # The port that writers use.
+        # The port that the site file names is not active, or does not exist.
         (lambda: on_both(ports_of_case()), "mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
         (lambda: on_both(ports_of_case()), "mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
-        # How a node calls its device.
+        # Nodes have different names for the device.
         (
             lambda: names_of_case({"a": ADDRESS, "b": ADDRESS}),
             "mlx5_0",
@@ -500,7 +519,7 @@ def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path
             "missing",
             f"no interface that is up; there are: ibp12s0 at {OTHER_ADDRESS}, ",
         ),
-        # One name for two devices.
+        # Two different devices have the same name.
         (
             lambda: {"a": [rdma("mlx5_0", UP, ADDRESS)], "b": [rdma("mlx5_0", UP, OTHER_ADDRESS)]},
             "mlx5_0",
@@ -524,7 +543,7 @@ def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
     assert (own.state, "no port 3; active: mlx4_0:2" in own.detail) == ("missing", True), own
 
 
-def test_mpi_over_one_rail_needs_a_name():
+def test_mpi_over_one_rail_needs_the_name_of_the_device():
     listed = [{"device": ADDRESS, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
     box = machine(device=ADDRESS, rails=listed)
     assert rails.writer_devices(box, "nic0", None) == (ADDRESS,)
@@ -535,13 +554,13 @@ def test_mpi_over_one_rail_needs_a_name():
     assert rails.environment_for_mpi(box, "nic1")["UCX_NET_DEVICES"] == "mlx5_1:2"
 
 
-# What Slurm's programs print.
+# Outputs of Slurm's programs.
 
 
 BANNER = "\n-------\n   Welcome to the Example Supercomputer\n-------\n\nQuota: 12 of 20 TB\n"
 
 
-def test_other_answers_may_begin_with_a_banner(monkeypatch):
+def test_outputs_of_slurm_may_begin_with_a_banner(monkeypatch):
     printed = "MPI plugin types are...\n\tnone\n\tpmi2\nspecific pmix plugin versions: pmix_v4\n"
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
     assert [parse.mpi_types(BANNER + text) for text in (printed, old)] == [["none", "pmi2"]] * 2
@@ -569,15 +588,15 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch):
 # Jobs and nodes.
 
 
-def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
+def test_nodes_are_looked_at_with_reframe_s_scheduler_squeue_too(cluster):
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
     assert in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster).why is None
 
 
-def test_the_counter_of_a_named_port_is_looked_for(tmp_path, monkeypatch):
-    """The second port of CN5000 is in use (ROCm/rocm-systems, issue 11138)."""
+def test_the_counter_of_a_named_port_is_read(tmp_path, monkeypatch):
+    """On CN5000, the second port may be the one in use (ROCm/rocm-systems, issue 11138)."""
     here = replace(made.HERE, rdma=[rdma("hfi1_0", {1: "DOWN", 2: "ACTIVE"})], interfaces=[])
     monkeypatch.setattr(host, "detect", lambda: here)
 
@@ -603,7 +622,7 @@ def test_a_reservation_of_the_origins_is_not_for_targets():
 # Modules.
 
 
-def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them():
+def test_modules_with_names_of_openhpc_are_listed():
     modules = learn.modules_in(case_text("modules_openhpc"))
     listed = "gnu12/12.2.0, gnu13/13.2.0, openmpi4/4.1.6, mpich/4.1-ofi, mvapich2/2.3.7"
     text = " ".join(
@@ -616,12 +635,12 @@ def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them():
 
 
 def configured(root: Path, name: str, text: str) -> Path:
-    """A checkout with a machine of that configuration."""
+    """Make a checkout with a machine that has this ReFrame configuration; return its file."""
     site = SITE.replace("name: box\n", "")
     return checkout(root, text, site, name) / "configs" / f"{name}.py"
 
 
-def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
+def test_a_machine_uses_the_system_of_its_name_in_a_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
     config = configured(tmp_path, "alvis", case_text("reframe_several_systems"))
     settings = settings_of(config)
@@ -636,7 +655,7 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
     assert [part["name"] for part in planned] == ["cpu"]
 
 
-def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path):
+def test_doctor_and_plan_report_a_configuration_without_the_machine(tmp_path):
     config = configured(tmp_path, "box", case_text("reframe_several_systems"))
     fault = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
     finding = needs.config_file("box", config, settings_of(config))
@@ -659,10 +678,11 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
     assert str(error.value) == f"{fault}is defined; allowed: names of the file's environments: g"
 
 
-# All of it, as a user meets it: init, doctor and plan on a cluster of stand-ins for Slurm.
+# A whole first day of a user: init, doctor and plan on a cluster of stand-ins for Slurm's programs.
 
 
-#: Prints a banner and the answer: the file with the longest name that the words begin with.
+#: Shell script of a stand-in. It prints a banner, then the file whose name has the longest match
+#: with the beginning of the command line.
 _PROGRAM = """\
 here=${0%/*} name=${0##*/} best=
 cat "$here/banner"
@@ -678,7 +698,10 @@ echo
 
 
 def reframe_of(bin_: Path) -> Any:
-    """Stands for ReFrame, whose job leaves the nodes' records."""
+    """Return a stand-in for a ReFrame session.
+
+    It writes the records of the nodes as the job would.
+    """
 
     def run_session(_argv: Sequence[str], folder: Path, *_: object) -> int:
         for number, record in enumerate(sorted(bin_.glob("*.json"))):
@@ -692,7 +715,10 @@ def reframe_of(bin_: Path) -> Any:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The checkout of a user of the cluster of the given cases, whose programs are on PATH."""
+    """Make the checkout of a user of a cluster that several files of `../shared/cases` describe.
+
+    Stand-ins for Slurm's programs are on PATH.
+    """
     bin_ = tmp_path / "bin"
     for name in ("scontrol", "sinfo", "srun", "sbatch", "squeue", "sacct", "sacctmgr", "scancel"):
         program(bin_, name, _PROGRAM)
@@ -710,7 +736,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)
     for name, listed in names_of_case({"a": ADDRESS, "b": ADDRESS}).items():
-        # A node shows all of its cores and memory to those who look at it.
+        # A look at a node sees all cores and memory, also those that jobs do not get.
         node = made.node(name, listed, cores=64, memory_b=2**40)
         (bin_ / f"{name}.json").write_text(json.dumps(asdict(node)))
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
@@ -744,7 +770,7 @@ def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, mo
     assert access == ["--partition=batch", "--account=proj9"]
 
 
-def test_a_user_s_first_day_on_such_a_cluster(cluster):
+def test_init_doctor_and_plan_on_a_cluster_with_banners_and_reserved_cores(cluster):
     output = Command()("init", "box")
     assert "job 519605: target a, origins b" in output
     box = site_files.load("box", cluster)

@@ -1,6 +1,7 @@
-"""Why a program fails, by all that is printed as it does: rows of a program, with the right line.
+"""Tests that nimc finds in a program's output why the program failed.
 
-Rebuilt from public reports, and from captures; names of hosts, users and files are replaced.
+Tables map the right reason to the output. Outputs are rebuilt from public reports and from
+captures. Names of hosts, users and files are replaced.
 """
 
 from itertools import product
@@ -48,7 +49,7 @@ components are unable to be found/loaded.
   Framework: pml
 {BOX}
 """
-#: After the process has ended.
+#: What srun prints after a process has ended.
 EXITED = "srun: error: n1: task 0: Exited with exit code 1\nsrun: Terminating StepId=7.3\n"
 CANCELLED = f"{EXITED}slurmstepd: error: *** STEP 7.3 ON n1 CANCELLED AT 2026-11-28T10:00:00 ***\n"
 BAD_TERMINATION = """\
@@ -382,8 +383,8 @@ SRUN = {
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
     ),
 }
-#: Injector, or that of an application -> its endings. Those of srun and MPI come from both.
-ENDINGS = [
+#: Injector, right reason, and output. Applications can also fail with the outputs of MPI and srun.
+FAILURES = [
     *(("perftest", right, text) for right, text in PERFTEST.items()),
     *(("ucx", right, text) for right, text in UCX.items()),
     *(
@@ -391,7 +392,7 @@ ENDINGS = [
         for table in (OPEN_MPI_4, OPEN_MPI_5, MPICH, CRAY_MPICH, INTEL_MPI, SRUN)
         for right, text in table.items()
     ),
-    # Nobody says why.
+    # The output has no cause.
     ("mpi_put", "srun: error: n1: task 0: Exited with exit code 1", EXITED),
 ]
 CASE_NAMES = {
@@ -402,18 +403,18 @@ CASE_NAMES = {
 
 
 def printed(injector, right, text):
-    """The text of a row, from the file of its case if it has one."""
+    """Return the output of a row, which may be in the file of a case."""
     if text is not case_text:
         return text
     return case_text(next(name for key, name in CASE_NAMES.items() if key in (injector, right[:3])))
 
 
 def short_id(value):
-    """The begin of a text; pytest numbers what is none."""
+    """Return the beginning of a text as a test id; for others None, so that pytest numbers them."""
     return value[:40] if isinstance(value, str) else None
 
 
-@pytest.mark.parametrize(("injector", "right", "text"), ENDINGS, ids=short_id)
+@pytest.mark.parametrize(("injector", "right", "text"), FAILURES, ids=short_id)
 def test_the_reason_is_the_first_line_that_states_a_cause(injector, right, text):
     text = printed(injector, right, text)
     reason = reason_reader(injector)(text, Path())
@@ -427,7 +428,7 @@ def test_the_reason_is_the_first_line_that_states_a_cause(injector, right, text)
     ids=short_id,
 )  # fmt: skip
 def test_an_application_ends_for_the_same_reason(right, text):
-    """Whatever it has printed before, and whichever of its outputs has the cause."""
+    """The reason is found after other output, on standard output and on standard error."""
     text = printed("", right, text)
     before = "LAMMPS (2 Aug 2023)\nStep Temp\n0 1.44\n"
     for err, out in (
@@ -464,7 +465,7 @@ def test_a_number_before_a_few_lines_is_no_label():
     assert unlabelled("0: a\n\n1: b\n") == "a\n\nb\n"
 
 
-def test_a_cause_before_the_program_s_own_fault_counts():
+def test_the_first_cause_is_the_reason_and_the_program_s_own_fault_is_a_cause():
     gist = Gist()
     gist.add("[n1:41:0:41] ib_mlx5_log.c:1  Local protection error on mlx5_0:1/IB")
     gist.add_fault("client failed")

@@ -1,6 +1,7 @@
-"""What Slurm prints, and its options: a row a case, with the right result worked out by hand.
+"""Tests how nimc reads what Slurm prints, and options of Slurm.
 
-A row without a text is of the file of its name in `../shared/cases`, beside the checkout.
+Each row of the table is a case. Its right result is worked out by hand. A row without a text reads
+the file of its name in `../shared/cases`, beside the checkout.
 """
 
 import re
@@ -19,7 +20,7 @@ from records.slurm.options import named_partition
 from tests.cases.shared_hosts import Case, read
 from tests.nimc.cluster import made
 
-# Readers: each is called with the text of a case and a folder.
+# Functions that read a case. Each gets the text of the case, and a folder.
 
 
 def shape_for_jobs(text: str, _: Path) -> tuple[int, int, int | None]:
@@ -30,14 +31,15 @@ def shape_for_jobs(text: str, _: Path) -> tuple[int, int, int | None]:
     return shape.cores, shape.threads_per_core, shape.memory_mib
 
 
-#: Users, groups and accounts of the cases; a minus sign excludes one.
+#: Names of users, groups and accounts in the cases. A minus sign before a name excludes it.
 _HOLDER = re.compile(r"-?\b(?:ada|bob|ops|staff|proj9)\b")
 
 
 def names_in_refusals(text: str, _: Path) -> list[tuple[list[str], list[str]]]:
-    """Return which names refuse each reservation to `ada` of the group `staff`, as shown to her.
+    """Return the names in nimc's messages about each reservation to user `ada` of group `staff`.
 
-    After them, those on which it may depend.
+    The first list has the names in reasons why `ada` cannot use the reservation. The second has
+    names of accounts on which it may depend whether she can.
     """
     names = []
     for line in text.replace(" StartTime", " State=ACTIVE StartTime").splitlines():
@@ -52,17 +54,17 @@ def names_in_refusals(text: str, _: Path) -> list[tuple[list[str], list[str]]]:
 
 
 def usable_nodes(text: str, _: Path) -> list[str]:
-    """Return the nodes that take jobs now or later."""
+    """Return the nodes on which jobs can run now or later."""
     return [row.name for row in parse_nodes.nodes_in(text) if row.is_usable]
 
 
 def usable_default_nodes(text: str, _: Path) -> list[str]:
-    """Return those of the default partition."""
+    """Return the nodes of the default partition on which jobs can run now or later."""
     return [row.name for row in parse_nodes.nodes_in(text, default_only=True) if row.is_usable]
 
 
 def hetjob_refusal(text: str, _: Path) -> str | None:
-    """Return why heterogeneous jobs are not tried, by `scontrol show config`."""
+    """Return why nimc tries no heterogeneous job; the text is from `scontrol show config`."""
     return learn.hetjob_refusal(parse.settings(text))
 
 
@@ -72,31 +74,37 @@ def threads_and_kept_cores(text: str, _: Path) -> tuple[int | None, int]:
 
 
 def outcome_name(text: str, _: Path) -> str:
-    """Return what a job's state is called."""
+    """Return nimc's name for the outcome of a job with this state."""
     return parse.job_outcome(text, 1, None).name
 
 
 def limit_of_job_7(text: str, folder: Path) -> str | None:
-    """Return the limit for which a job waits; `FOLDER` is its working folder."""
+    """Return the limit because of which job 7 waits; `FOLDER` stands for its working folder."""
     job = parse.jobs_in_folder(folder, text.replace("FOLDER", str(folder)))["7"]
     assert job
     return job.limit_reason
 
 
 def advice_to_job_7(text: str, folder: Path) -> str:
-    """Return what a user reads of a job that waits for this reason."""
+    """Return the advice to a user whose job waits for the reason in the text."""
     return parse.jobs_in_folder(folder, f"7|PD|N/A|{text}|{folder}")["7"].line.partition("): ")[2]
 
 
 def refusal(text: str, _: Path) -> str | None:
-    """Return why a job was refused, from standard output and, after a line `|`, standard error."""
+    """Return why a job was refused.
+
+    The text has standard output and, after a line `|`, standard error.
+    """
     output, _, errors = text.partition("|\n")
     failed = SpawnedProcessError("sbatch rfm_job.sh", output, errors, 1)
     return parse.refusal(f"spawned process error: {failed}")
 
 
 def advice_on_refusal(text: str, folder: Path) -> str:
-    """Return what a user is told to do about a refusal that `sbatch` prints as errors."""
+    """Return the advice to a user about a refusal, which `sbatch` prints to standard error.
+
+    A `^` in the text stands for the beginning of an error line.
+    """
     reason = refusal("|\n" + text.replace("^", "sbatch: error: "), folder)
     return parse.refusal_remedy(f"Slurm refuses the job: {reason}")
 
@@ -106,9 +114,10 @@ def partition_option(text: str, _: Path) -> str | None:
 
 
 def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
-    """Return the target's partition, its jobs' options and nodes, and other options of origins.
+    """Return the target's partition, options of jobs, nodes of a job, and more options of origins.
 
-    The user has the account `proj`, and the variables of the text's first line.
+    The first line of the text has settings of Slurm and, after `|`, the user's variables. The user
+    has the account `proj`.
     """
     first, _, shown = text.partition("\n")
     settings, variables = (
@@ -128,7 +137,7 @@ def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
 
 
 def without_overriding(text: str, _: Path) -> list[str]:
-    """Return which of a user's variables are left to a job."""
+    """Return which of a user's variables a job keeps."""
     environment = dict.fromkeys(text.split(), "x")
     overriding = options.overriding_variables(environment)
     return [name for name in environment if name not in overriding]
@@ -140,9 +149,9 @@ BATCH = parse_nodes.SlurmPartition(
 
 
 def node_line(fields: str, cpus: int = 64) -> str:
-    """Return a node of 32 cores, which Slurm counts as so many CPUs.
+    """Return the line of a node with 32 cores, for which Slurm counts `cpus` CPUs.
 
-    Before Slurm 21.08 there is no CPUEfctv.
+    It has no CPUEfctv, as before Slurm 21.08, unless `fields` has it.
     """
     return (
         f"NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot={cpus} Partitions=batch"
@@ -151,7 +160,10 @@ def node_line(fields: str, cpus: int = 64) -> str:
 
 
 def node_with_limit(limit: str, *nodes_mib: int) -> str:
-    """Return such nodes, one with 256000 MiB unless given, in a partition that has a limit."""
+    """Return the lines of a partition with a limit, and of its nodes with their memory.
+
+    By default there is one node, which has 256000 MiB.
+    """
     partition = f"PartitionName=batch State=UP TotalNodes=1 Max{limit}"
     nodes = [node_line(f"RealMemory={mib}") for mib in nodes_mib or [256000]]
     return "\n".join([partition, *nodes])
@@ -161,7 +173,8 @@ RESERVATION = (
     "ReservationName=r StartTime=2026-11-01T00:00:00 EndTime=2036-11-01T00:00:00 Nodes=n NodeCnt=1"
 )
 
-#: Partitions as on LUMI, by its documentation: none is the default, and nodes are whole in one.
+#: Partitions like those that the documentation of LUMI describes. None is the default. Only one
+#: gives jobs whole nodes.
 NO_DEFAULT = """\
 PartitionName=debug Default=NO MaxNodes=4 State=UP OverSubscribe=NO TotalNodes=8
 PartitionName=q_other Default=NO AllowAccounts=other State=UP TotalNodes=9000
@@ -172,10 +185,10 @@ PartitionName=standard Default=NO MaxNodes=512 State=UP OverSubscribe=EXCLUSIVE 
 """
 #: Settings of slurm.conf that hold for all partitions.
 MEMORY = "SelectTypeParameters=CR_CORE_MEMORY DefMemPerCPU=2000"
-#: Those without a default of memory.
+#: Settings without a default for a job's memory.
 NO_MEMORY = "SelectTypeParameters=CR_CORE_MEMORY"
 
-#: What to do about limits of a job's memory, and of what all running jobs have.
+# Advice to users whose jobs wait or are refused.
 LESS_MEMORY = "ask for less memory: --mem or --mem-per-cpu in access of configs/"
 OTHERS_END = (
     "it counts all running jobs of the account, QOS or user: wait until others end; a job that"
@@ -189,20 +202,20 @@ NOTHING_FITS = "no node has what the job asks for: see access in configs/, and f
 WHAT_IS_REQUIRED = (
     "see access in configs/ for account, QOS and partition, and what they require (--gres)"
 )
-#: What a site prints before `sbatch` does anything, longer than a reason that is shown.
+#: What a site prints before `sbatch` does anything. It is longer than nimc shows a reason.
 WELCOME = "\n".join(["-" * 70, "Welcome to the Example Supercomputer".center(70)] * 5) + "\n"
 
 CASES = [
-    # The partition of the targets, its jobs' options and nodes, and those of the origins.
+    # The partition of the targets, with options of jobs, nodes of a job, and options of origins.
     Case(
         "no default partition: the largest that admits the user",
         jobs_of_target,
         ("standard", ["--partition=standard"], 513, []),
         f"|\n{NO_DEFAULT}",
     ),
-    # As on Mahti, by its documentation: the same nodes are in two partitions, one for large jobs.
+    # By the documentation of Mahti, the same nodes are in two partitions, one for large jobs.
     Case(
-        "no default partition, and one as large for large jobs only",
+        "no default partition; of two equally large ones, one is for large jobs only",
         jobs_of_target,
         ("medium", ["--partition=medium", "--exclusive"], 21, []),
         "|\nPartitionName=large MinNodes=20 MaxNodes=200 State=UP TotalNodes=1404\n"
@@ -217,7 +230,7 @@ CASES = [
         "PartitionName=micro MinNodes=1 MaxNodes=16 State=UP TotalNodes=6336",
     ),
     Case(
-        "one that the user names, whose jobs get no more memory than they ask for",
+        "the user names a partition whose jobs get only the memory that they request",
         jobs_of_target,
         ("small", ["--partition=small", "--exclusive", "--mem=0"], 2, ["--mem=0"]),
         f"|SBATCH_PARTITION=small\n{NO_DEFAULT}",
@@ -243,7 +256,7 @@ CASES = [
         "|SBATCH_ACCOUNT=proj SBATCH_QOS=gp_debug SBATCH_CONSTRAINT=a&b SBATCH_GRES=gpu:4"
         " SBATCH_RESERVATION=\nPartitionName=gpp Default=YES State=UP TotalNodes=6192",
     ),
-    # By slurm_opt.c, each component has its own `--gpus-per-node` (reset_each_pass).
+    # By slurm_opt.c, each component of a job has its own `--gpus-per-node` (reset_each_pass).
     Case(
         "GPUs and a key of workload characterization that a site requires",
         jobs_of_target,
@@ -265,18 +278,19 @@ CASES = [
         )
         for settings, fields, memory in (
             (MEMORY, "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED", ["--mem=0"]),
-            # Users may not see nodes (PrivateData=nodes): the limit is what is known.
+            # If users may not see nodes (PrivateData=nodes), only the limit is known.
             (MEMORY, "DefMemPerCPU=2150 MaxMemPerCPU=2150", ["--mem-per-cpu=2150M"]),
             (MEMORY, "DefMemPerCPU=2150 MaxMemPerNode=137600", ["--mem=137600M"]),
             ("SelectTypeParameters=CR_CORE DefMemPerCPU=2000", "", []),
             (NO_MEMORY, "", []),
         )
     ),
-    # By _valid_pn_min_mem() of job_mgr.c. It compares `--mem=0`, and a job without `--mem` and a
-    # default, as the memory of a node with a limit per node. Of memory per node and a limit per CPU
-    # it makes CPUs a task: of 137600 MiB by 2150 it makes 64 CPUs, for 48 tasks ceil(64/48) = 2
-    # each, which are 96. Memory per CPU is compared with a limit per CPU alone; a whole node must
-    # have it for all of its 64 CPUs (_can_job_run_on_node() of cons_tres).
+    # Limits are compared as by _valid_pn_min_mem() of job_mgr.c. With a limit per node, `--mem=0`
+    # counts as the memory of a node; so does a job that has neither `--mem` nor a default. If a job
+    # has memory per node and there is a limit per CPU, Slurm raises the CPUs of each task. For
+    # example, 137600 MiB and a limit of 2150 make 64 CPUs; for 48 tasks, these are ceil(64/48) = 2
+    # for each task, so 96. Memory per CPU is compared only with a limit per CPU. A whole node must
+    # have this memory for all of its 64 CPUs (_can_job_run_on_node() of cons_tres).
     *(
         Case(
             f"memory of nodes with {nodes_mib} MiB by {limits}, {settings}",
@@ -305,7 +319,7 @@ CASES = [
         ("debug", ["--partition=debug", "--exclusive"], 5, []),
         f"|SBATCH_PARTITION=debug,small\n{NO_DEFAULT}",
     ),
-    # Variables that override what a job script says; ReFrame removes those of sbatch.
+    # Variables that override options of a job script. ReFrame itself removes those of sbatch.
     Case(
         "a shell in an interactive job",
         without_overriding,
@@ -314,12 +328,12 @@ CASES = [
         " SLURM_CLUSTERS PATH",
     ),
     Case(
-        "a shell that sets what srun is to do",
+        "a shell with variables that set options of srun",
         without_overriding,
         ["SLURM_MPI_TYPE", "SLURM_CPU_BIND"],
         "SLURM_MPI_TYPE SLURM_CPU_BIND SLURM_HINT",
     ),
-    # Nodes: without the cores and the memory of the system, which are no job's.
+    # Cores and memory of a node, without those that are kept for the system.
     Case("slurm_core_spec", shape_for_jobs, (56, 2, 512000)),
     Case(
         "cores and memory of the system",
@@ -339,7 +353,7 @@ CASES = [
         (30, 1, None),
         node_line("RealMemory=1 CPUEfctv=30 CoreSpecCount=2", cpus=32),
     ),
-    # What the partition allows of it: 36 of 64 CPUs.
+    # A partition allows jobs only a part of a node, for example 36 of 64 CPUs.
     Case("partition_max_cpus_per_node", shape_for_jobs, (36, 1, 137600)),
     Case(
         "36 CPUs are 18 cores", shape_for_jobs, (18, 2, 256000), node_with_limit("CPUsPerNode=36")
@@ -353,7 +367,8 @@ CASES = [
         (32, 2, 137600),
         node_with_limit("MemPerCPU=2150"),
     ),
-    # A job's memory and that of facts are the same: 64 x 4015 of 257000; the least of four nodes.
+    # The memory that a job requests is also that of the node's facts. It is a multiple of the CPUs:
+    # of 257000 MiB, 64 x 4015. Of several nodes, the least memory is used.
     Case(
         "8000 MiB for each of 64 CPUs",
         shape_for_jobs,
@@ -367,7 +382,7 @@ CASES = [
         node_with_limit("MemPerNode=137600", 256000, 256000, 256000, 64000),
     ),
     Case(
-        "limits beyond the node",
+        "a limit larger than the node",
         shape_for_jobs,
         (32, 2, 256000),
         node_with_limit("CPUsPerNode=128"),
@@ -379,7 +394,7 @@ CASES = [
         node_with_limit("CPUsPerNode=UNLIMITED"),
     ),
     Case(
-        "an operator's words after the fields",
+        "text of an operator after the fields",
         shape_for_jobs,
         (32, 2, 256000),
         node_line(
@@ -387,12 +402,12 @@ CASES = [
         ),
     ),
     Case(
-        "an operator's words, then more",
+        "text of an operator in two fields",
         shape_for_jobs,
         (32, 2, 256000),
         node_line("RealMemory=256000 Comment=CoreSpecCount=16 Extra=MemSpecLimit=9"),
     ),
-    # Reservations: for whom.
+    # Who may use a reservation.
     Case(
         "reservation_groups_accounts",
         names_in_refusals,
@@ -417,7 +432,7 @@ CASES = [
     # States of nodes and jobs.
     Case("sinfo_planned", usable_nodes, ["nid001", "nid003", "nid004", "nid005", "nid006"]),
     Case(
-        "states with signs",
+        "states of nodes with a sign at the end",
         usable_nodes,
         [*"abcdefg"],
         "a idle~\nb idle#\nc mixed-\nd idle@\ne mixed@\nf completing\ng allocated+",
@@ -442,14 +457,15 @@ CASES = [
         "a idle batch*\na idle gpu\nb drained batch*\nb drained gpu\nc mixed batch*\nd idle gpu",
     ),
     Case(
-        "no default partition, and a word of welcome",
+        "no default partition, and a line of welcome",
         usable_default_nodes,
         ["a", "d"],
         "Have fun\na idle cpu\nb down cpu\nd idle gpu",
     ),
-    Case("words of welcome", usable_nodes, ["a"], "Welcome to LUMI\na idle"),
+    Case("a line of welcome", usable_nodes, ["a"], "Welcome to LUMI\na idle"),
     Case("LAUNCH_FAILED", outcome_name, "node_failed", "LAUNCH_FAILED"),
-    # Clusters whose heterogeneous jobs would wait for ever (heterogeneous_jobs.html), or are lost.
+    # On some clusters, heterogeneous jobs would wait for ever (heterogeneous_jobs.html), or are
+    # lost.
     *(
         Case(f"heterogeneous jobs: {line}", hetjob_refusal, refusal, f"{line}\n")
         for line, refusal in {
@@ -460,11 +476,12 @@ CASES = [
             "AccountingStorageType   = accounting_storage/none": options.NO_HETJOBS,
         }.items()
     ),
-    # By slurm_sprint_job_info(). The number of threads is 1 after `--hint=nomultithread`, or if a
-    # site's plugin chooses that; CoreSpec is 8 where a site lets all jobs ask for `-S 8`.
+    # The format is from slurm_sprint_job_info(). The number of threads is 1 with the option
+    # `--hint=nomultithread`, or if a site's plugin sets this. CoreSpec is 8 if a site makes all
+    # jobs request `-S 8`.
     *(
         Case(
-            f"threads, and cores for the system: {right}",
+            f"threads of a core, and cores for the system: {right}",
             threads_and_kept_cores,
             right,
             f"JobId=38 HetJobId=38 HetJobOffset=0 NumNodes=1 NumCPUs=256 NumTasks=1 CPUs/Task=1"
@@ -477,8 +494,8 @@ CASES = [
             ("0:0:*:*", "ThreadSpec=2", (None, 0)),
         )
     ),
-    Case("a job that is forgotten", threads_and_kept_cores, (None, 0), ""),
-    # Jobs that wait: for a limit, or for something that ends by itself.
+    Case("a job that Slurm has forgotten", threads_and_kept_cores, (None, 0), ""),
+    # Jobs that wait because of a limit, or for something that ends by itself.
     *(
         Case(f"a job that waits for {reason}", limit_of_job_7, limit, f"7+0|PD|N/A|{reason}|FOLDER")
         for reason, limit in {
@@ -511,14 +528,16 @@ CASES = [
             "MaxMemPerLimit": LESS_MEMORY,
             "QOSMaxMemoryPerNode": LESS_MEMORY,
             "AssocMaxMemPerJob": LESS_MEMORY,
-            # Sums over running jobs (resource limits of Slurm): GrpTRES, and MaxTRES per user.
+            # These limits are for the sum over running jobs: GrpTRES, and MaxTRES per user
+            # (resource limits of Slurm).
             "AssocGrpMemLimit": OTHERS_END,
             "QOSGrpCpuLimit": OTHERS_END,
             "QOSMaxMemoryPerUser": OTHERS_END,
             "MaxMemoryPerAccount": OTHERS_END,
             "MaxMemoryRunMinsPerUser": "lower time_limit in configs/",
             "AssocGrpJobsLimit": "with same_job in site/ it is one job, not two",
-            # MinNodes, MaxNodes of the partition; MinTRES, MaxTRES of a QOS (job_state_reason.c).
+            # These are limits of a partition (MinNodes, MaxNodes) or a QOS (MinTRES, MaxTRES), by
+            # job_state_reason.c.
             **dict.fromkeys(
                 [
                     *("PartitionNodeLimit", "PartitionConfig", "QOSMinNode", "QOSMaxCpuPerNode"),
@@ -535,7 +554,8 @@ CASES = [
             "Priority": "",
         }.items()
     ),
-    # Why a job is refused: by Slurm, by a site's plugin with lines of its own, by a site's script.
+    # Reasons why a job is refused: by Slurm, by a site's plugin that prints more lines, and by a
+    # site's script.
     *(
         Case(f"refused: {reason}", refusal, reason, text)
         for reason, text in {
@@ -551,7 +571,8 @@ CASES = [
             None: "|\n",
         }.items()
     ),
-    # As sbatch.c prints them: the reason of acct_policy_validate(), and texts of slurm_errno.c.
+    # Refusals in the format of sbatch.c, with the reason of acct_policy_validate() and texts of
+    # slurm_errno.c.
     *(
         Case(f"advice on {text}", advice_on_refusal, advice, text)
         for text, advice in {
@@ -579,7 +600,7 @@ CASES = [
             "^You must name a project\n^Batch job submission failed: Unspecified error\n": "",
         }.items()
     ),
-    # Options as sbatch reads them.
+    # Options are read as sbatch reads them.
     Case("partition_option_with_blank", partition_option, "cpu"),
     *(
         Case(options, partition_option, partition, options)
@@ -602,6 +623,6 @@ def test_what_slurm_prints_is_read_right(case: Case, tmp_path: Path) -> None:
     assert read(case, tmp_path) == case.right
 
 
-def test_a_partition_that_the_user_names_must_be_one_of_slurm() -> None:
+def test_a_partition_that_the_user_names_must_exist() -> None:
     with pytest.raises(InputError, match="SBATCH_PARTITION: 'a' found; allowed: batch"):
         learn.target_of([BATCH], "a,batch", [])
