@@ -1,26 +1,29 @@
-"""Simulations behind the tables of docs/. Not part of the program."""
+"""Simulations that compute tables of docs/. They are no part of the program."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-#: Part of every seed. It changes whenever a constant is chosen by the results of the studies, so
-#: that the tables of docs/ do not show the draws by which it was chosen.
+#: Part of every seed. It is changed whenever a constant of the program is chosen by the results of
+#: the studies. So the tables of docs/ come from other random numbers than the choice.
 FRESH = 50
 
 
 def row(cells: Iterable[str]) -> str:
-    """A row of a table, as Markdown."""
+    """Return a row of a table, as Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
 def head(names: Sequence[str]) -> list[str]:
-    """The first lines of a table, after an empty one."""
+    """Return an empty line and the first lines of a table, as Markdown."""
     return ["", row(names), row(["---"] * len(names))]
 
 
 def show(table: Callable[[int], Iterable[str]], size: int) -> None:
-    """Print the lines of a table as they are made; the first argument replaces the size."""
+    """Print each line of a table as soon as it is made.
+
+    `size` is the number of simulations, unless the command line has another.
+    """
     for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else size):
         print(line, flush=True)

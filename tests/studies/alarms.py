@@ -1,11 +1,14 @@
-"""False alarms and nights until a loss is found, on made nights: the table of docs/evidence.md.
+"""Simulates alarms of nightly measurements: the table of docs/evidence.md.
+
+It has the rate of false alarms, and the nights until a loss is found.
 
     python -m tests.studies.alarms [HISTORIES]
 
-Every row comes from HISTORIES (default 12) histories of two years of a machine with 18 series, with
-fixed seeds. Losses of 2 and 3 spreads are planted, on one night of each, into one series, a third
-of them, or all, and found by an alarm of one of these series or of the machine. A loss of the whole
-machine beside a weekly pattern is planted into 20 times as many shorter histories.
+Every row comes from HISTORIES (default 12) histories with fixed seeds. A history has two years of
+nights of a machine with 18 series. From one night of each history on, losses of 2 and 3 spreads
+are planted, into one series, a third of the series, or all. A loss is found by an alarm of one of
+these series or of the whole machine. A loss of the whole machine beside a weekly pattern is planted
+into 20 times as many shorter histories.
 """
 
 from __future__ import annotations
@@ -22,24 +25,26 @@ from tests.studies import FRESH, head, row, show
 from tests.studies.noises import Draw, correlated, normal
 from tests.studies.noises import Draws as Values
 
-#: Series of a machine, and nights of a history.
+#: Number of series of a machine, and of nights of a history.
 SERIES, NIGHTS = 18, 730
-#: What is planted: loss in spreads, and one in so many series has it.
+#: Planted losses: size in spreads, and 1 / the share of series that have it (18: one of 18 series).
 PLANTED = ((2.0, SERIES), (3.0, SERIES), (2.0, 3), (2.0, 1), (3.0, 1))
-#: Histories with a weekly pattern for one of the table, and the loss of all series in them.
+#: Number of histories with a weekly pattern for each history of the table, and the loss that is
+#: planted into all of their series, spreads.
 _WEEKLY, _LOSS = 20, 2.0
-#: A loss that is not found after so many nights counts as found then.
+#: A loss that is not found within this many nights counts as found after them.
 PATIENCE = 30
 HISTORIES = 12
 
-# Noises: deviations of nights, (series, nights). A larger one is worse; NaN: a night without a run.
+# Noises: deviations of nights from the usual value, with the shape (series, nights). A larger value
+# is worse. NaN stands for a night without a run.
 
 _SIGMA = 0.6
 _MEAN = np.exp(_SIGMA**2 / 2)
 _DEVIATION = _MEAN * np.sqrt(np.exp(_SIGMA**2) - 1)
-#: Distance of two types of nodes, spreads.
+#: Difference between two types of nodes, spreads.
 _BETWEEN = 3.0
-#: Nights stop for 30 of so many days.
+#: There are no runs on the last 30 days of each period of this many days.
 _STOPS = 120
 
 
@@ -47,9 +52,9 @@ def _days(shape: tuple[int, ...]) -> Values:
     return np.arange(float(shape[1]))
 
 
-def _where(is_so: NDArray[np.bool_], factor: float) -> Values:
+def _where(condition: NDArray[np.bool_], factor: float) -> Values:
     """Return the factor if the condition holds, else 1."""
-    return np.where(is_so, factor, 1.0)
+    return np.where(condition, factor, 1.0)
 
 
 def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
@@ -62,7 +67,10 @@ def _yearly(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
 
 
 def _node_types(stay: float) -> Draw:
-    """A night runs on the type of nodes of the night before with the probability `stay`."""
+    """Return noise of nights on one of two types of nodes.
+
+    With the probability `stay`, a night runs on the same type as the night before.
+    """
 
     def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
         slower = np.cumsum(rng.random(shape) > stay, axis=1) % 2
@@ -72,17 +80,21 @@ def _node_types(stay: float) -> Draw:
 
 
 def _in_common(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    """60 % of the variance is the same in all series, and correlates from night to night by 0.8."""
+    """Return noise of which 60 % of the variance is the same in all series.
+
+    This part has a correlation of 0.8 between neighbouring nights.
+    """
     common = correlated(0.8)(rng, (1, shape[1]))
     return np.asarray(np.sqrt(0.6) * common + np.sqrt(0.4) * normal(rng, shape))
 
 
 def _weekly(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    """On two days a week all series are worse by two spreads."""
+    """Return noise that is worse by two spreads in all series on two days a week."""
     return normal(rng, shape) + 2.0 * (_days(shape) % 7 > 4)
 
 
-#: Name of a noise -> its deviations, in spreads (of one type of nodes).
+#: Name of a noise -> function that draws it, in spreads (with two types of nodes: in spreads of one
+#: type).
 NOISES: dict[str, Draw] = {
     "independent normal": normal,
     "log-normal, 0.6": _log_normal,
@@ -111,7 +123,10 @@ NOISES: dict[str, Draw] = {
 
 
 class History:
-    """Nights that are watched until one night; those after it may differ."""
+    """Nights of one machine, watched for alarms until one night.
+
+    The nights after it can be judged with and without a loss.
+    """
 
     def __init__(self, values: Values, night: int) -> None:
         has_run = np.asarray(np.isfinite(values).any(1))
@@ -126,13 +141,16 @@ class History:
             watch.judge(night)
 
     def false_alarms(self) -> int:
-        """Alarms if nothing is lost."""
+        """Return the number of alarms about a loss if there is no loss."""
         watch = deepcopy(self._watch)
         self._look(watch, range(self.first, len(self._values)))
         return sum(change.worse for change in watch.changes)
 
     def nights_to_find(self, loss: float, one_in: int) -> int:
-        """Measured nights from a loss on that night until it is found."""
+        """Return how many measured nights it takes to find a loss.
+
+        Every `one_in`-th series has the loss, from the first night that was not watched before.
+        """
         values = self._values.copy()
         values[self.first :, ::one_in] += loss
         watch = deepcopy(self._watch)
@@ -148,7 +166,7 @@ class History:
 
 
 def rate(false_alarms: int, histories: int) -> tuple[float, float, float]:
-    """False alarms a machine and year with the 95 % interval of a Poisson count."""
+    """Return false alarms for each machine and year, with the 95 % interval of a Poisson count."""
     years = histories * (NIGHTS - MIN_NIGHTS_BEFORE) / 365
     low = special.gammaincinv(false_alarms, 0.025) if false_alarms else 0.0
     high = special.gammaincinv(false_alarms + 1, 0.975)
@@ -156,7 +174,7 @@ def rate(false_alarms: int, histories: int) -> tuple[float, float, float]:
 
 
 def cells(draw: Draw, number: int, histories: int) -> Iterator[str]:
-    """What so many histories of a noise show: false alarms, and nights until losses were found."""
+    """Yield the cells of a noise: rate of false alarms, then for each loss the median of nights."""
     false_alarms = 0
     nights: dict[tuple[float, int], list[int]] = {planted: [] for planted in PLANTED}
     for seed in range(histories):
@@ -172,7 +190,10 @@ def cells(draw: Draw, number: int, histories: int) -> Iterator[str]:
 
 
 def beside_weekly(histories: int) -> list[int]:
-    """Nights until a loss of the whole machine is found beside a weekly pattern."""
+    """Return for each history the nights until a loss is found beside a weekly pattern.
+
+    All series have the loss.
+    """
     until = []
     for seed in range(histories):
         rng = np.random.default_rng([FRESH, seed])
@@ -183,7 +204,7 @@ def beside_weekly(histories: int) -> list[int]:
 
 
 def table(histories: int) -> Iterator[str]:
-    """The lines of the tables, as Markdown."""
+    """Yield the lines of the tables, as Markdown."""
     yield from head(["whole machine, weekly", "within 6 nights", "within 15", "within 30"])
     until = beside_weekly(_WEEKLY * histories)
     shares = [sum(nights <= most for nights in until) / len(until) for most in (6, 15, 29)]

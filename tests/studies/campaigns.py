@@ -1,12 +1,15 @@
-"""What campaigns of the project promise, and what is reached of it: the table of docs/evidence.md.
+"""Compares what plans of this project's campaigns promise with simulations.
+
+The result is a table of docs/evidence.md.
 
     python -m tests.studies.campaigns [NIGHTS]
 
-Each kind of case of each campaign is planned on a machine, and simulated until it ends: normal
-noise of 1 %, the order of its treatments, its blocks, floor, cap and precision, in a campaign whose
-other questions show nothing. In NIGHTS (default 200) nights the arm has the loss that the plan
-promises for the cap; in as many others nothing has a loss, and the case ends at the pairs that the
-plan promises for 'no effect'.
+Each kind of case of each campaign is planned on a machine, and simulated until it ends. The
+simulation has normal noise of 1 %, and the order of treatments, blocks, floor, cap and precision of
+the case. The other questions of the campaign show nothing. In NIGHTS (default 200) nights the arm
+has the loss that the plan promises to find with the largest number of pairs (cap). In as many other
+nights nothing has a loss. There, the case ends after the pairs with which the plan promises 'no
+effect'.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from tests.studies.noises import Draws
 
 NIGHTS = 200
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
-#: What asks for several nodes, NUMA nodes or rails: not planned on one host.
+#: Campaigns that need several nodes, NUMA nodes or rails. They are not planned on one host.
 ON_A_CLUSTER = {
     "core_reservation_scaling",
     "core_scaling_quick",
@@ -44,13 +47,13 @@ ON_A_CLUSTER = {
     "multirail_quick",
 }
 _SPREAD = 0.01
-#: Orders of treatments that are drawn; nights take them in turn.
+#: Number of orders of treatments that are drawn. Nights use them in turn.
 _ORDERS = 20
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Cases of a campaign that are measured alike."""
+    """Cases of a campaign that are measured in the same way. `case` is one of them."""
 
     campaign: Campaign
     case: Case
@@ -58,7 +61,7 @@ class Kind:
 
     @property
     def group(self) -> list[Treatment]:
-        """An effect, its baseline, and the repeated baseline and control of both."""
+        """Return an effect, its baseline, and their repeated baseline and control, if any."""
         treatments = self.case.treatments
         effect = next(item for item in treatments if item.role == "effect")
         beside = {
@@ -69,7 +72,10 @@ class Kind:
         return [effect, baseline, *rest]
 
     def after_writes(self, seed: int) -> Draws:
-        """1 where a baseline run comes right after one with writes, a row a pair."""
+        """Return which baseline runs come right after a run with writes: 1 for these, else 0.
+
+        There is a row for each pair, with a column for the baseline and the repeated baseline.
+        """
         baselines = {item.name: item.baseline for item in self.case.treatments}
         roles = {item.name: item.role for item in self.case.treatments}
         names = [item.name for item in self.group[1:3]]
@@ -85,9 +91,10 @@ class Kind:
         return np.array(rows)
 
     def share(self, wanted: Verdict, cap: int, loss: float, count: int) -> tuple[float, float]:
-        """Share of nights that end in a verdict, and mean of their pairs.
+        """Simulate `count` nights in which the effect has a loss, given as a logarithm.
 
-        `loss`: of the effect, a logarithm.
+        Returns the share of nights that end with the verdict `wanted`, and the mean number of pairs
+        of all nights.
         """
         rng = np.random.default_rng([FRESH, cap, self.reach.family, len(self.group)])
         times = rng.normal(0, _SPREAD, (count, cap, len(self.group)))
@@ -101,7 +108,7 @@ class Kind:
 
 
 def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
-    """The kinds of cases of a campaign, each with its cases."""
+    """Return the kinds of cases of a campaign, each with the names of its cases."""
     request = load_request(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned = request.plan()
     cases = {case.case: case for case in planned.cases}
@@ -115,7 +122,7 @@ def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
 
 
 def cells(kind: Kind, count: int) -> Iterator[str]:
-    """What is promised, and what is reached of it."""
+    """Yield the plan's promise and what the simulation reaches, for 'slower', then 'no effect'."""
     cap, loss = kind.case.pairs_most, kind.reach.least_effects[1]
     if loss is None:
         yield from ("nothing", "")
@@ -134,7 +141,7 @@ def cells(kind: Kind, count: int) -> Iterator[str]:
 
 
 def table(count: int) -> Iterator[str]:
-    """The lines of the table, as Markdown."""
+    """Yield the lines of the table, as Markdown."""
     promises = ["slower by", "reached", "'no effect'", "reached"]
     yield from head(["campaign", "machine", "cases", "questions", "runs a pair", *promises])
     for name in CAMPAIGNS:

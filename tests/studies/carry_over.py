@@ -1,11 +1,13 @@
-"""What a run leaves to the next one, and what is said of it: the table of docs/evidence.md.
+"""Simulates carry-over: runs with writes that change the time of the next run.
+
+The result are tables of docs/evidence.md.
 
     python -m tests.studies.carry_over [NIGHTS]
 
-A night is one case with `on`, `off` and `aa`, whose runs scatter by 1 % and take longer, or less,
-right after a run with writes. It is looked at after 6, 8, 12, 16 and 24 pairs, in a campaign of
-one, seven or twenty cases that are all alike. Figures are of NIGHTS (default 4,000) nights, and the
-pairs used of a quarter of them.
+A night is one case with `on`, `off` and `aa`. Its runs scatter by 1 %, and take longer or shorter
+right after a run with writes. The night is analysed after 6, 8, 12, 16 and 24 pairs, in a campaign
+of one, seven or twenty cases that are all alike. Figures come from NIGHTS (default 4,000) nights;
+the pairs used come from a quarter of them.
 """
 
 from __future__ import annotations
@@ -22,18 +24,19 @@ from tests.studies.many import ManyNights
 from tests.studies.noises import normal, runs_in_order
 
 NIGHTS = 4_000
-#: One night in so many counts for the mean number of pairs used.
+#: The mean number of pairs used is computed from a share 1 / `FEW` of the nights.
 FEW = 4
 MARGIN, SPREAD, MOST_PAIRS = 0.02, 0.01, 24
 FAMILIES = (1, 7, 20)
-#: How much longer a run takes right after a run with writes; below 0: how much shorter.
+#: How much longer a run takes right after a run with writes, as a share. Negative values: shorter.
 LONGER = (0.0, 0.005, 0.01, 0.02, -0.005, -0.01, -0.02)
-#: Pairs after which the note is looked for, and what the price of the rule is looked for at.
+#: Numbers of pairs for which the share of nights with the report's note is computed, and values of
+#: `LONGER` for which the price of the rule is computed: fewer verdicts, and more pairs.
 NOTED, PRICED = (6, 12, 24), (0.0, 0.01, -0.01)
 
 
 def drawn(longer: float, count: int, effect: float) -> ManyNights:
-    """Nights of a slowdown, with fixed seeds."""
+    """Draw nights with carry-over and a true slowdown `effect`, with fixed seeds."""
     rng = np.random.default_rng([FRESH, round(1e4 * (1 + longer)), round(1e4 * effect)])
     runs, after = runs_in_order(normal, rng, count, MOST_PAIRS)
     log_times = np.log1p(SPREAD * runs) + np.log1p(longer) * after
@@ -47,18 +50,21 @@ def without_rule(many_nights: ManyNights) -> ManyNights:
 
 
 def family_shares(share: Callable[[int], float]) -> str:
-    """Shares of campaigns with any such case; `share`: family -> share of single cases."""
+    """Return the shares of campaigns of each size in which at least one case has a property.
+
+    `share` maps the number of cases of a campaign to the share of single cases with this property.
+    """
     shares = (1 - (1 - share(cases)) ** cases for cases in FAMILIES)
     return ", ".join(f"{any_case:.3f}" for any_case in shares)
 
 
 def ever(many_nights: ManyNights, statement: str) -> str:
-    """Shares of campaigns that show a statement of any case at any look."""
+    """Return the shares of campaigns that show a statement about any case at any analysis."""
     return family_shares(lambda cases: float(many_nights.shown(statement, cases).any(1).mean()))
 
 
 def noted(many_nights: ManyNights, pairs: int) -> str:
-    """Shares of campaigns of which any case has the note after so many pairs."""
+    """Return the shares of campaigns in which any case has the note after `pairs` pairs."""
     carried = [
         carry_over(times[:pairs], late[:pairs] > 0)
         for times, late in zip(many_nights.log_times, many_nights.after, strict=True)
@@ -68,7 +74,10 @@ def noted(many_nights: ManyNights, pairs: int) -> str:
 
 
 def power(many_nights: ManyNights, verdict: Verdict) -> str:
-    """Of each family the share of nights that end with a verdict, and the pairs after which."""
+    """Return for each campaign size the share of nights with a verdict, and their mean pairs.
+
+    The mean number of pairs is that of all nights.
+    """
     cells = []
     for cases in FAMILIES:
         verdicts, pairs = many_nights.verdicts(cases)
@@ -78,12 +87,12 @@ def power(many_nights: ManyNights, verdict: Verdict) -> str:
 
 
 def table(count: int) -> Iterator[str]:
-    """The lines of the tables, as Markdown."""
+    """Yield the lines of the tables, as Markdown."""
     statements = ("'no effect' at the margin", "'speed-up'", "'slower'")
     rules = ("without the rule", "with it")
     yield from head(["longer by", *(f"{name}, {rule}" for name in statements for rule in rules)])
     for longer in LONGER:
-        # The effect that such runs hide: a loss if they are slower, else a gain.
+        # The effect that carry-over hides is a loss if runs take longer, else a gain.
         hidden = 1 + MARGIN if longer >= 0 else 1 / (1 + MARGIN)
         none, some = (drawn(longer, count, effect) for effect in (1.0, hidden))
         pairs = ((some, "within"), (none, "faster"), (none, "slower"))

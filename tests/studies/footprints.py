@@ -1,11 +1,13 @@
-"""How often the report names the cause of a loss rightly, on made runs: docs/evidence.md.
+"""Simulates how often the report names the right cause of a loss: a table of docs/evidence.md.
 
     python -m tests.studies.footprints [SEEDS]
 
-Every row comes from SEEDS (default 200) runs of one case. It has three working sets, four
-footprints and a repeated baseline. On a shared host it also has a control, which takes 2 %. Runs
-scatter by 1 %, pairs by 3 %. A loss of 10 % is planted: inside the cache (and as much beyond it),
-beyond it only, growing from 10 to 20 %, or none; in every working set, or in the smallest one.
+Every row comes from SEEDS (default 200) made campaign runs of one case. The case has three working
+sets of the application, four footprints of the writes, and a repeated baseline. On a shared host it
+also has a control, which makes the application 2 % slower. Application runs scatter by 1 %, pairs
+by 3 %. The planted loss depends on the footprint. It is 10 % inside and beyond the cache, 10 % only
+beyond it, 10 % inside and 20 % beyond it, or none. Every working set has the loss, or only the
+smallest one.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ KIB, MIB = 1 << 10, 1 << 20
 LLC_B = 32 * MIB
 FOOTPRINTS_B = (64 * KIB, 4 * MIB, 16 * MIB, 128 * MIB)
 WORKING_SETS_B = (MIB // 2, 8 * MIB, 128 * MIB)
-#: Cause -> time with a footprint inside the caches, and beyond them.
+#: Cause -> relative times with a footprint inside the caches, and beyond them.
 PLANTED = {CACHE: (1.1, 1.1), MEMORY: (1.0, 1.1), CACHE_AND_MEMORY: (1.1, 1.2), NO_LOSS: (1.0, 1.0)}
 PAIRS, SEEDS = 16, 200
-#: Standard deviations of the logarithms of a run's time, and of a pair's.
+#: Standard deviations of the logarithm of a run's time: between runs, and between pairs.
 _NOISE, _PAIR_NOISE = 0.01, 0.03
 #: Time of a run beside a busy process, relative to the baseline.
 _CONTROL_TIME = 1.02
@@ -40,7 +42,11 @@ _CONTROL_TIME = 1.02
 def planted_run(
     planted: str, everywhere: bool, seed: int, pairs: int = PAIRS, *, control: bool = True
 ) -> SimpleNamespace:
-    """What the question reads of a run: samples, the nodes' caches and the margin."""
+    """Make the parts of a campaign run that the report's question reads.
+
+    These are the samples, the caches of the nodes and the margin. The loss has the cause `planted`.
+    If `everywhere`, all working sets have it, else only the smallest one.
+    """
     rng = np.random.default_rng([seed, everywhere, *planted.encode()])
     rows = []
     for working_set_b in WORKING_SETS_B:
@@ -95,18 +101,18 @@ def planted_run(
 def word_counts(
     planted: str, everywhere: bool, seeds: int, *, control: bool = True
 ) -> Counter[str]:
-    """Word -> how many of so many made runs it is said of."""
+    """Return cause -> number of the `seeds` made runs for which the report names it."""
     runs = (planted_run(planted, everywhere, seed, control=control) for seed in range(seeds))
     return Counter(cause(answer(CAUSES, run)) for run in runs)
 
 
 def table(seeds: int) -> Iterator[str]:
-    """The rows, as they are made."""
+    """Yield the lines of the table, as Markdown."""
     yield from head(["planted", "in", "control", "named rightly", "otherwise"])
     for planted, control in product(PLANTED, (True, False)):
         for everywhere in (True, False):
             if planted == NO_LOSS and not everywhere:
-                continue  # the same as everywhere
+                continue  # no loss in the smallest is no loss in any
             words = word_counts(planted, everywhere, seeds, control=control)
             others = ", ".join(f"{n} {word}" for word, n in words.items() if word != planted)
             scope = "all working sets" if everywhere else "the smallest"

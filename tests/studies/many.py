@@ -1,7 +1,8 @@
-"""Verdicts on many nights of one case at once, by the program's tests and rules.
+"""Computes verdicts on many nights of one case at once, by the program's tests and rules.
 
-Tests are made of all nights together. The exact one is computed where the normal distribution does
-not decide it: `tests/analysis/statistics/test_many.py` holds this against the program.
+Statistical tests are computed for all nights together. The exact test is computed only for nights
+for which the normal distribution does not decide. `tests/analysis/statistics/test_many.py` compares
+the results with the program's.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from tests.analysis.synthetic import result
 from tests.studies.noises import Draws
 
 Nights = NDArray[np.bool_]
-#: (logarithms of times of nights, error of a look) -> which nights it shows.
+#: Function of logarithms of times and the error level of one analysis. It returns for each night
+#: whether the test shows the statement.
 Test = Callable[[Draws, float], Nights]
-#: The exact test is made of rank sums within these distances of the normal quantile, in standard
-#: deviations, and of those whose least p value is nearly the error.
+#: The exact test is computed if the rank sum is at most `_LESS` below or `_MORE` above the normal
+#: quantile, in standard deviations. It is also computed if the error level is at most `_NEARLY`
+#: times the least possible p value.
 _LESS, _MORE, _NEARLY = 0.5, 0.1, 3.0
 
 
 def longer(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
-    """Whether `evidence.p_longer` of each night is at most so large."""
+    """Return for each night whether `evidence.p_longer` is at most `error`."""
     aligned = log_times.copy()
     aligned[..., 0] -= np.log(ratio)
     aligned -= aligned.mean(-1, keepdims=True)
@@ -53,12 +56,12 @@ def longer(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
 
 
 def shorter(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
-    """The same of `evidence.p_shorter`."""
+    """Return for each night whether `evidence.p_shorter` is at most `error`."""
     return longer(-log_times, error, 1 / ratio)
 
 
 def faster(log_times: Draws, error: float) -> Nights:
-    """The same of `evidence.p_typical_and_mean_shorter`."""
+    """Return for each night whether `evidence.p_typical_and_mean_shorter` is at most `error`."""
     shown = shorter(log_times, error)
     for night in np.flatnonzero(shown):
         shown[night] = evidence.p_typical_and_mean_shorter(log_times[night]) <= error
@@ -66,9 +69,9 @@ def faster(log_times: Draws, error: float) -> Nights:
 
 
 def within(log_times: Draws, error: float, margin: float) -> Nights:
-    """The same of `evidence.p_outside_margin_between_bounds`.
+    """Return for each night whether `evidence.p_outside_margin_between_bounds` is at most `error`.
 
-    Axes of `log_times`: (night, pair, smallest or largest loss, run).
+    The axes of `log_times` are (night, pair, smallest or largest loss, run).
     """
     shown = shorter(log_times[:, :, 1], error, 1 + margin)
     shown[shown] = longer(log_times[shown, :, 0], error, 1 / (1 + margin))
@@ -76,12 +79,12 @@ def within(log_times: Draws, error: float, margin: float) -> Nights:
 
 
 def differs(log_times: Draws, error: float) -> Nights:
-    """Whether a look shows a difference either way."""
+    """Return for each night whether an analysis shows a difference in either direction."""
     return longer(log_times, error / 2) | shorter(log_times, error / 2)
 
 
 def ever(log_times: Draws, test: Test, level: float) -> Nights:
-    """Whether any look at each night shows it."""
+    """Return for each night whether any of its analyses shows the statement of a test."""
     shown = np.zeros(len(log_times), bool)
     for interim in evidence.interim_analyses(log_times.shape[1]):
         shown[~shown] = test(log_times[~shown, : interim.pairs], interim.share * level)
@@ -89,8 +92,11 @@ def ever(log_times: Draws, test: Test, level: float) -> Nights:
 
 
 def without_carry_over(log_times: Draws, after: Draws, sign: int) -> Draws:
-    """The pairs with the smallest loss (-1), or with the largest (1), as in `carry_over`."""
-    # 1 if `off` came right after writes and `aa` did not, -1 the other way round.
+    """Return the times without carry-over, so that the loss is smallest (-1) or largest (1).
+
+    Carry-over is removed by the rule of `analysis.statistics.carry_over`.
+    """
+    # 1 if only `off` came right after writes, -1 if only `aa` did, else 0.
     sides = after[..., 0] - after[..., 1]
     apart = sides * (log_times[..., 1] - log_times[..., 2])
     pairs = np.abs(sides).sum(1)
@@ -109,26 +115,29 @@ def without_carry_over(log_times: Draws, after: Draws, sign: int) -> Draws:
 
 @dataclass(frozen=True)
 class ManyNights:
-    """Nights of a case: `on`, `off`, `aa` and perhaps `spin`, (night, pair, run)."""
+    """Nights of one case with runs of `on`, `off`, `aa` and perhaps the control `spin`."""
 
-    #: Logarithms of times.
+    #: Logarithms of times, with the axes (night, pair, run).
     log_times: Draws
-    #: 1 where `off` and `aa` came right after a run with writes: (night, pair, 2).
+    #: 1 for runs of `off` and `aa` right after a run with writes, else 0: (night, pair, 2).
     after: Draws
     margin: float = 0.02
 
     @property
     def controlled(self) -> bool:
-        """Whether there is a control."""
+        """Return whether there is a control."""
         return bool(self.log_times.shape[2] > 3)
 
     def shown(self, name: str, hypotheses: int) -> Nights:
-        """Whether a statement is shown at each look, among so many hypotheses: (night, look)."""
+        """Return whether each analysis of each night shows a statement: (night, analysis).
+
+        `hypotheses` is the number of hypotheses of the campaign.
+        """
         pairs = [interim.pairs for interim in evidence.interim_analyses(self.log_times.shape[1])]
         return np.stack([self.shown_after(first, name, hypotheses) for first in pairs], axis=1)
 
     def shown_after(self, pairs: int, name: str, hypotheses: int) -> Nights:
-        """Whether the first pairs of each night show a statement."""
+        """Return for each night whether its first `pairs` pairs show a statement."""
         every, after = self.log_times[:, :pairs], self.after[:, :pairs]
         times = every[..., :3]
         if name == "unstable":
@@ -146,9 +155,10 @@ class ManyNights:
     def verdicts(
         self, hypotheses: int, floor: int = MIN_VALUES, precision: float | None = None
     ) -> tuple[list[Verdict], Draws]:
-        """The verdict of each night when it ends, and its pairs then: after all, or when decided.
+        """Return the verdict of each night at its end, and its number of pairs then.
 
-        `hypotheses`: of the campaign, whose others show nothing.
+        A night ends when it is decided, or after all pairs. `hypotheses` is the number of
+        hypotheses of the campaign. Those of other cases show nothing.
         """
         names = [*ERROR_LEVELS, "unstable"]
         if not self.controlled:
@@ -173,7 +183,7 @@ class ManyNights:
         return verdicts, pairs
 
     def _rows(self, nights: NDArray[np.intp], pairs: int) -> list[Result]:
-        """The estimates of some nights, from their first pairs."""
+        """Return the results of some nights, with estimates from their first `pairs` pairs."""
         if not len(nights):
             return []
         times = self.log_times[nights, :pairs]
@@ -197,10 +207,10 @@ class ManyNights:
         return rows
 
 
-#: A case with proven writes between two hosts.
+#: The result of a case with proven writes between two hosts; its estimates are replaced.
 _ROW = result(pairs=0, writer_rate_b_s=1e9)
 
 
 def estimates(log_times: Draws) -> list[Estimate]:
-    """The slowdown of each night."""
+    """Return the slowdown of each night, with its interval."""
     return [Estimate(value, low, high) for low, value, high in np.exp(shifts(log_times)).T.tolist()]

@@ -1,11 +1,14 @@
-"""What costs the power of nights compared, and what other methods find: see docs/evidence.md.
+"""Simulates methods to compare nights: which changes they find, and how often they are wrong.
+
+docs/evidence.md has the results.
 
     python -m tests.studies.night_methods [COMPARISONS]
 
-Seven nights a side and a history of one machine, with seven cases or one, each of three quantities
-that vary by 1 % from night to night, as in `tests.studies.nights`. Each method gives p values of
-the same comparisons, which are judged by the same rule over all rows: COMPARISONS (default 2000) a
-figure, with fixed seeds.
+A comparison has seven nights on each side (before and after a change), and a history of the same
+machine. There are seven cases or one. Each case has three quantities that vary by 1 % from night to
+night, as in `tests.studies.nights`. Each method computes p values of the same comparisons, and the
+same rule over all quantities judges them. Each figure comes from COMPARISONS (default 2000)
+comparisons with fixed seeds.
 """
 
 from __future__ import annotations
@@ -39,48 +42,51 @@ from tests.studies.noises import Draws, correlated
 COMPARISONS = 2000
 NIGHTS = 7
 HISTORIES = (30, 60, 100, 200)
-#: Correlations of neighbouring nights at which no change may be named too often.
+#: Correlations of neighbouring nights for which wrongly named changes are counted.
 RS = (0.0, 0.3, 0.6, 0.8)
-#: One that nights hardly have, of which the figure stands apart.
+#: A correlation that nights hardly have. Its figure is in a separate column.
 EXTREME = 0.9
-#: The one at which changes are to be found.
+#: The correlation for which found changes are counted.
 WANTED = 0.6
-#: How many times as widely as the history the nights may scatter.
+#: In one column, the nights scatter by this factor more widely than the history.
 WIDER = 1.5
-#: Level of the test that they do.
+#: Level of the test whether nights scatter more widely than the history.
 _WIDER_LEVEL = 0.1
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Comparisons of nights: logarithms (comparison, quantity, night)."""
+    """Comparisons of nights: logarithms with the axes (comparison, quantity, night).
+
+    `past` is the machine's history.
+    """
 
     old: Draws
     new: Draws
     past: Draws
-    #: The true correlation, which only the methods know that say so.
+    #: The true correlation of neighbouring nights. Only the methods 'correlation known' use it.
     r: float
 
     @property
     def change(self) -> Draws:
-        """Distance of the mean logarithms."""
+        """Return the absolute difference of the mean logarithms of both sides."""
         return np.asarray(np.abs(self.new.mean(-1) - self.old.mean(-1)))
 
     @property
     def freedom(self) -> tuple[int, int]:
-        """Degrees of freedom of the nights and of the history."""
+        """Return the degrees of freedom of the nights (both sides) and of the history."""
         return self.old.shape[-1] + self.new.shape[-1] - 2, self.past.shape[-1] - 1
 
     @cached_property
     def squares(self) -> dict[float, tuple[Draws, Draws]]:
-        """Correlation of neighbours -> sums of squares of the nights and of the history."""
+        """Return correlation of neighbours -> sums of squares of the nights and of the history."""
         return {
             r: (_squares(self.old, r) + _squares(self.new, r), _squares(self.past, r))
             for r in CORRELATIONS
         }
 
     def student(self, r: float, *, with_history: bool) -> Draws:
-        """P values of Student's t, if neighbours correlate by `r`."""
+        """Return p values of Student's t test for nights whose neighbours correlate by `r`."""
         nights, history = self.squares[r]
         freedom, more = self.freedom
         if with_history:
@@ -91,10 +97,10 @@ class Sides:
 
     @cached_property
     def chances(self) -> Draws:
-        """Chance of each correlation that is tried: (correlation, comparison, 1).
+        """Return the posterior probability of each correlation: (correlation, comparison, 1).
 
-        By the likelihood of what nights and history show without their means, all correlations
-        being alike before. Rows that are alike count as fewer.
+        All correlations have the same prior probability. The likelihood is that of the nights and
+        the history without their means. Quantities that are correlated count as fewer.
         """
         logs = np.stack([self._log_likelihood(r) for r in CORRELATIONS])
         likelihoods = np.exp(logs - logs.max(0))
@@ -117,7 +123,7 @@ class Sides:
         return np.asarray(-sum(logs) / 2)
 
     def averaged(self, *, with_history: bool) -> Draws:
-        """P values, averaged over correlations by their chances."""
+        """Return p values that are averaged over correlations, with `chances` as weights."""
         p = np.stack([self.student(r, with_history=with_history) for r in CORRELATIONS])
         return np.asarray((self.chances * p).sum(0))
 
@@ -127,13 +133,13 @@ def _squares(nights: Draws, r: float) -> Draws:
 
 
 def _log_volume(nights: int, r: float) -> float:
-    """Logarithm of the determinants in the likelihood of a side without its mean."""
+    """Return the logarithm of the determinants in the likelihood of a side without its mean."""
     precision = (1 - r**2 + (nights - 1) * (1 - r) ** 2) / (1 - r**2)
     return float((nights - 1) * np.log1p(-(r**2)) + np.log(precision))
 
 
 def _independent_share(sides: list[Draws]) -> Draws:
-    """Share of the rows of each comparison that would say as much if they were independent."""
+    """Return the number of independent rows (quantities) of each comparison, as a share of all."""
     centred = np.concatenate([side - side.mean(-1, keepdims=True) for side in sides], axis=-1)
     lengths = centred / np.linalg.norm(centred, axis=-1, keepdims=True)
     freedom = centred.shape[-1] - len(sides)
@@ -141,12 +147,15 @@ def _independent_share(sides: list[Draws]) -> Draws:
 
 
 def as_compared(sides: Sides) -> Draws:
-    """As `nimc compare`."""
+    """Return the p values that `nimc compare` computes."""
     return p_values(sides.old, sides.new, at_most(sides.old, sides.new, sides.past))
 
 
 def unless_wider(sides: Sides) -> Draws:
-    """The history's spread counts unless a row's nights are shown to scatter more widely."""
+    """Return p values that use the history's spread too.
+
+    The history's spread is left out for a quantity whose nights are shown to scatter more widely.
+    """
     (freedom, more), likeliest = sides.freedom, sides.chances.argmax(0)
     ratios = np.stack([nights / history for nights, history in sides.squares.values()])
     ratio = np.take_along_axis(ratios, likeliest[None], 0)[0] * more / freedom
@@ -156,9 +165,9 @@ def unless_wider(sides: Sides) -> Draws:
 
 
 def from_windows(sides: Sides) -> Draws:
-    """The spread of such changes between all neighbouring windows of the history.
+    """Return p values by the spread of changes between all neighbouring windows of the history.
 
-    With the degrees of freedom of independent nights.
+    Windows are as long as the two sides. The degrees of freedom are those of independent nights.
     """
     m, n, past = (side.shape[-1] for side in (sides.old, sides.new, sides.past))
     weights = np.zeros((past - m - n + 1, past))
@@ -171,7 +180,7 @@ def from_windows(sides: Sides) -> Draws:
     return np.asarray(2 * special.stdtr(freedom, -sides.change / np.sqrt(variance)))
 
 
-#: What is tried -> p values.
+#: Name of a method -> function that computes its p values.
 METHODS: dict[str, Callable[[Sides], Draws]] = {
     "`nimc compare`": as_compared,
     "correlation by likelihood": lambda sides: sides.averaged(with_history=False),
@@ -186,7 +195,10 @@ METHODS: dict[str, Callable[[Sides], Draws]] = {
 
 
 def unchanged_sides(r: float, past: int, cases: int, count: int, wider: float = 1.0) -> Sides:
-    """Comparisons of nights without a change, with fixed seeds."""
+    """Draw comparisons of nights without a change, with fixed seeds.
+
+    The nights scatter by the factor `wider` more widely than the history.
+    """
     rng = np.random.default_rng([FRESH, round(100 * r), past, cases])
     noise = NightNoise("correlated", correlated(r))
     logs = (made_logs(noise, rng, count, nights, cases) for nights in (NIGHTS, NIGHTS, past))
@@ -195,12 +207,15 @@ def unchanged_sides(r: float, past: int, cases: int, count: int, wider: float = 
 
 
 def names_any(method: Callable[[Sides], Draws], sides: Sides) -> float:
-    """Share of comparisons in which a method names a change."""
+    """Return the share of comparisons in which a method names a change of any quantity."""
     return float(shown(method(sides)).any(1).mean())
 
 
 def names_first(method: Callable[[Sides], Draws], sides: Sides) -> float:
-    """Share in which it names one of the first case, whose time under writes grows."""
+    """Return the share of comparisons in which a method names a change of the first case.
+
+    The time of this case under writes is made longer.
+    """
     changed = sides.new.copy()
     changed[:, 1:3] += np.log1p(CHANGE)
     grown = replace(sides, new=changed)
@@ -208,7 +223,7 @@ def names_first(method: Callable[[Sides], Draws], sides: Sides) -> float:
 
 
 def table(count: int) -> Iterator[str]:
-    """The lines of the tables, as Markdown."""
+    """Yield the lines of the tables, as Markdown."""
     columns = [
         *(f"{past} nights" for past in HISTORIES),
         "named wrongly, most",

@@ -1,12 +1,12 @@
-"""Nights compared, simulated: the tables of docs/evidence.md.
+"""Simulates comparisons of nights: the tables of docs/evidence.md.
 
     python -m tests.studies.nights [COMPARISONS]
 
-Two sides of nights are compared as `nimc compare` does, with seven cases or one, each of three
-quantities: time of the baseline and time under writes, which vary by 1 % from night to night, and
-the slowdown, their ratio. Every figure comes from COMPARISONS (default 1000) comparisons with fixed
-seeds, of which all are computed at once; `tests/analysis/compare/test_sides.py` holds that against
-the program.
+Two sides (groups) of nights are compared as `nimc compare` does, with seven cases or one. Each case
+has three quantities: time of the baseline and time under writes, which vary by 1 % from night to
+night, and the slowdown, which is their ratio. Every figure comes from COMPARISONS (default 1000)
+comparisons with fixed seeds. All are computed at once; `tests/analysis/compare/test_sides.py`
+compares the results with the program's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ COMPARISONS = 1000
 CASES = (7, 1)
 #: Correlations of neighbouring nights.
 RS = (0.0, 0.3, 0.6, 0.9)
-#: Nights of the reference and of the side compared with it, and of the machine's history.
+#: Numbers of nights: of the reference, of the side that is compared with it, and of the machine's
+#: history.
 SIDES = (
     *((7, 7, past) for past in (0, 30, 90, 200)),
     (10, 10, 0),
@@ -49,10 +50,10 @@ SPREAD, CHANGE = 0.01, 0.03
 
 @dataclass(frozen=True)
 class NightNoise:
-    """How nights differ although nothing changes; the standard deviation is 1."""
+    """Noise of nights without a change; its standard deviation is 1."""
 
     name: str
-    #: Deviation of each night.
+    #: Function that draws the deviation of each night.
     draw: Draw
     #: Share of the variance that all cases and quantities have in common.
     common: float = 0.0
@@ -76,9 +77,9 @@ NOISES = (
 def made_logs(
     noise: NightNoise, rng: np.random.Generator, count: int, nights: int, cases: int
 ) -> Draws:
-    """Logarithms of nights, none of which differs from the others: (comparison, quantity, night).
+    """Draw logarithms of nights without a change: (comparison, quantity, night).
 
-    Quantities are those of `_QUANTITIES`, case by case.
+    Each case has the quantities of `_QUANTITIES`, in this order.
     """
     apart = noise.draw(rng, (2, count, cases, nights))
     common = noise.draw(rng, (1, count, 1, nights))
@@ -87,7 +88,7 @@ def made_logs(
 
 
 def as_nights(logs: Draws) -> NightsByQuantity:
-    """The nights of one comparison as the program takes them."""
+    """Return the nights of one comparison in the form that the program compares."""
     nights = {}
     for number, values in enumerate(np.exp(logs).tolist()):
         case, (arm, metric) = f"case{number // 3}", _QUANTITIES[number % 3]
@@ -97,9 +98,10 @@ def as_nights(logs: Draws) -> NightsByQuantity:
 
 
 def p_values(old: Draws, new: Draws, correlations: Draws) -> Draws:
-    """P value of each quantity of each comparison, whose neighbours correlate by so much at most.
+    """Return the p value of each quantity of each comparison.
 
-    As of `analysis.history.between_nights.ratio_of_nights`.
+    `correlations` has for each comparison the largest correlation of neighbouring nights. The p
+    values are those of `analysis.history.between_nights.ratio_of_nights`.
     """
     p = np.empty(old.shape[:2])
     for r in np.unique(correlations):
@@ -128,16 +130,17 @@ def _p_values(old: Draws, new: Draws, r: float) -> Draws:
 
 
 def p_values_in_turn(old: Draws, new: Draws) -> Draws:
-    """The same of nights in turn of either side, as `ratio_of_alternating` compares them."""
+    """Return p values for nights that alternate between the sides, as of `ratio_of_alternating`."""
     apart, n = new - old, old.shape[-1]
     t = np.abs(apart.mean(-1)) / apart.std(-1, ddof=1) * np.sqrt(n)
     return np.asarray(2 * special.stdtr(np.full(t.shape, n - 1.0), -t))
 
 
 def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
-    """How much neighbours correlate at most, of each comparison.
+    """Return for each comparison the largest possible correlation of neighbouring nights.
 
-    As of `correlation_of_history` if there are past nights, else of `correlation_of_nights`.
+    It is that of `correlation_of_history` if there are past nights, else that of
+    `correlation_of_nights`.
     """
     has_past = past.shape[-1] > 0
     sides, missed = ([past], MISSED_CHANCE_OF_HISTORY) if has_past else ([old, new], MISSED_CHANCE)
@@ -155,7 +158,10 @@ def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
 
 
 def shown(p: Draws) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """Which quantities of each comparison are named, over all of them (Holm 1979)."""
+    """Return which quantities of each comparison are named as changed.
+
+    The error level holds over all quantities of a comparison (Holm 1979).
+    """
     order = np.sort(p, axis=1)
     held = np.logical_and.accumulate(order <= ERROR_LEVEL / np.arange(p.shape[1], 0, -1), axis=1)
     return np.asarray(p <= np.where(held, order, -1.0).max(axis=1, keepdims=True))
@@ -171,10 +177,11 @@ def named(
     change: float = CHANGE,
     in_turn: bool = False,
 ) -> tuple[float, float]:
-    """Shares of comparisons that name a change: any if nothing changed, and the first case's.
+    """Return two shares of comparisons that name a change, without and with a change.
 
-    The same nights are compared both ways. `past`: nights of the machine's history. `in_turn`:
-    nights are in turn of one side and of the other.
+    The first share names any change although there is none. The second names a change of the first
+    case, whose time under writes changes by `change`. Both use the same nights. `past` is the
+    number of nights of the machine's history. With `in_turn`, nights alternate between the sides.
     """
     if sum(sides) < nights_needed(3 * cases):
         return 0.0, 0.0
@@ -195,10 +202,11 @@ def named(
 
 
 def known(r: float, nights: int, cases: int, change: float, count: int = 100_000) -> float:
-    """The share found if spread and correlation were known exactly, which no history gives.
+    """Return the share of changes found if spread and correlation of nights were known exactly.
 
-    From means of least variance of `nights` of each side, whose neighbours correlate by `r`: the
-    most that can be found at this error.
+    No history is long enough for this, so it is the most that can be found at this error level. It
+    is computed from means of least variance of `nights` nights on each side, whose neighbours
+    correlate by `r`.
     """
     rng = np.random.default_rng([FRESH, cases, nights, round(100 * r)])
     variance = (1 - r**2) / (1 - r**2 + (nights - 1) * (1 - r) ** 2)
@@ -211,7 +219,7 @@ def known(r: float, nights: int, cases: int, change: float, count: int = 100_000
 
 
 def tables(count: int) -> Iterator[str]:
-    """The lines of all tables, as Markdown."""
+    """Yield the lines of all tables, as Markdown."""
     yield from head([f"{percentage(CHANGE)} found at most, %", *(f"correlated by {r}" for r in RS)])
     for cases, nights in product(CASES, (7, 10, 11, 14, 20)):
         most = [known(r, nights, cases, CHANGE) for r in RS]

@@ -1,6 +1,6 @@
-"""Noises for simulations of the statistics, and nights of runs with them.
+"""Draws noises for simulations of the statistics, and nights of runs with these noises.
 
-Each has a standard deviation of 1 unless its name says more; times are 1 + scale x noise.
+A noise has a standard deviation of 1, unless its name says otherwise. Times are 1 + scale x noise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 #: Random numbers, or what is computed from them.
 Draws = NDArray[np.float64]
-#: (generator, shape whose last axis is in order of time) -> noise.
+#: Function of a generator and a shape that draws noise. The last axis is in order of time.
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Draws]
 
 
@@ -23,7 +23,7 @@ class RunNoise:
 
     name: str
     draw: Draw
-    #: The noise of treated runs / that of their baselines.
+    #: Noise of treated runs divided by noise of baseline runs.
     treated: float = 1.0
 
 
@@ -57,29 +57,32 @@ def heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
 
 
 def _skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Return log-normal noise, whose logarithm has a standard deviation of 1: a skewness of 6.2."""
+    """Return log-normal noise: its logarithm has a standard deviation of 1, its skewness is 6.2."""
     drawn = np.exp(normal(rng, shape))
     return np.asarray((drawn - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e))
 
 
 def _spiked(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Return normal noise, with 10 added to 5 % of it."""
+    """Return normal noise; 10 is added to 5 % of the values."""
     return normal(rng, shape) + 10 * (rng.random(shape) < 0.05)
 
 
 def _rarely_long(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Return normal noise, with 500 added to 1 % of it: at a scale of 1 %, five runs' lengths."""
+    """Return normal noise; 500 is added to 1 % of the values.
+
+    At a scale of 1 %, this adds five times the length of a run.
+    """
     return normal(rng, shape) + 500 * (rng.random(shape) < 0.01)
 
 
 def _lopsided(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Return noise exponential above 0 and uniform below: skewed, with mean and median 0."""
+    """Return skewed noise with mean and median 0: exponential above 0 and uniform below."""
     above, below = rng.exponential(1, shape), -rng.uniform(0, 2, shape)
     return np.asarray(np.where(rng.random(shape) < 0.5, above, below) / np.sqrt(5 / 3))
 
 
 def _contaminated(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Return normal noise, of which 10 % is five times as wide."""
+    """Return normal noise; 10 % of the values have five times the standard deviation."""
     return normal(rng, shape) * np.where(rng.random(shape) < 0.1, 5, 1)
 
 
@@ -133,7 +136,7 @@ def nights(
     """
     runs, after_treated = runs_in_order(noise.draw, rng, count, pairs)
     runs[..., 0] *= noise.treated
-    # A run takes at least a tenth of its time, however wide the noise.
+    # The noise may be very wide, but a run takes at least a tenth of its usual time.
     log_times = np.log(np.maximum(1 + scale * runs, 0.1))
     log_times[..., 0] += np.log(effect)
     return np.asarray(log_times), after_treated[..., 1:]

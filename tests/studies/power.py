@@ -1,13 +1,13 @@
-"""What pairs show: `analysis/effects/power.json`, and the table of docs/evidence.md.
+"""Simulates which effects a number of pairs can show.
 
-    python -m tests.studies.power make       # writes the file: minutes
-    python -m tests.studies.power [NIGHTS]   # what is reached of what it promises
+    python -m tests.studies.power make       # writes analysis/effects/power.json; takes minutes
+    python -m tests.studies.power [NIGHTS]   # prints the table of docs/evidence.md
 
-Nights have pairs of `on`, `off`, `aa` and, with a control, `spin`, in random order, with normal
-noise of 1 %, in a campaign whose other questions show nothing. The file has, to three digits, the
-least effect and the least margin at which 0.92 of 400 nights have the verdict that is wanted. The
-table has the share of NIGHTS (default 800) others that have it, by the report's own estimates, p
-values and rules.
+A pair has runs of `on`, `off`, `aa` and, with a control, `spin`, in random order. They have normal
+noise of 1 %. The other questions of the campaign show nothing. The file has, to three digits, the
+least effect and the least margin at which 0.92 of 400 nights have the wanted verdict. The table
+compares this with simulations: the share of NIGHTS (default 800) other nights that have the verdict
+by the report's own estimates, p values and rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.studies import FRESH, head, row, show
 from tests.studies.many import ManyNights
 from tests.studies.noises import normal, runs_in_order
 
-#: Hypotheses and pairs in the file.
+#: Numbers of hypotheses and of pairs for which the file has sizes.
 GRID = (1, 2, 4, 8, 16, 32, 64, 128, 512)
 PAIRS = (6, 8, 12, 16, 24, 32, 48, 64)
 WANTED: dict[Statement, Verdict] = {
@@ -37,14 +37,14 @@ WANTED: dict[Statement, Verdict] = {
     "above_control": Verdict.SLOWER,
     "within": Verdict.NO_EFFECT,
 }
-#: Nights of a figure in the file and in the table, and the seed of the first ones.
+#: Number of nights for a figure of the file and of the table, and the seed for the file.
 FILE_NIGHTS, TABLE_NIGHTS, _SEED = 400, 800, 2
 _SPREAD, _LARGE, _STEP = 0.01, 30.0, 0.05
 _MARGIN = 10.0
 
 
 def nights(wanted: Statement, pairs: int, count: int, seed: int) -> ManyNights:
-    """Nights without an effect."""
+    """Draw nights without an effect."""
     rng = np.random.default_rng([seed, pairs, wanted == "above_control"])
     runs = 4 if wanted == "above_control" else 3
     noise, after = runs_in_order(normal, rng, count, pairs, runs)
@@ -60,7 +60,7 @@ def scaled(many_nights: ManyNights, wanted: Statement, size: float) -> ManyNight
 
 
 def reached(wanted: Statement, pairs: int, hypotheses: int, size: float, count: int) -> float:
-    """Share of nights with the verdict that is wanted, among others than those of the file."""
+    """Return the share of nights with the wanted verdict; the nights are not those of the file."""
     many_nights = scaled(nights(wanted, pairs, count, FRESH), wanted, size)
     verdicts, _ = many_nights.verdicts(hypotheses, pairs)
     return verdicts.count(WANTED[wanted]) / count
@@ -68,14 +68,17 @@ def reached(wanted: Statement, pairs: int, hypotheses: int, size: float, count: 
 
 @cache
 def _stable_nights(wanted: Statement, pairs: int) -> ManyNights:
-    """Nights whose repeated baseline is not called unstable."""
+    """Draw nights, and return those whose repeated baseline is not called unstable."""
     every = nights(wanted, pairs, FILE_NIGHTS, _SEED)
     stable = ~every.shown_after(pairs, "unstable", 1)
     return ManyNights(every.log_times[stable], every.after[stable])
 
 
 def least(wanted: Statement, pairs: int, hypotheses: int) -> float | None:
-    """A figure of the file."""
+    """Return a figure of the file: the least size, in spreads, at which enough nights show it.
+
+    Returns None if even a very large effect is not shown often enough.
+    """
     *_, last = evidence.interim_analyses(pairs)
     names = ["slower", "above_control"] if wanted == "above_control" else [wanted]
 
@@ -87,7 +90,8 @@ def least(wanted: Statement, pairs: int, hypotheses: int) -> float | None:
     if share(_LARGE) < POWER:
         return None
     size = size_by_student(last, hypotheses, wanted)
-    # Estimates scatter by about this, and normal quantiles say how much of it is lacking.
+    # Estimates scatter by about `scatter`. The difference of normal quantiles says how many times
+    # this the size must grow.
     scatter = math.sqrt((2.0 if wanted == "above_control" else 1.5) / pairs)
     while (so_far := share(size)) < POWER:
         size += scatter * max(float(special.ndtri(POWER) - special.ndtri(so_far)), _STEP)

@@ -1,11 +1,11 @@
-"""What verdicts are worth, simulated: the table of docs/evidence.md.
+"""Simulates how often verdicts are wrong and how many pairs they need: docs/evidence.md.
 
     python -m tests.studies.verdicts [NIGHTS]
 
-A night is one case with `on`, `off` and `aa` between two hosts, looked at after 6, 8, 12, 16, 24,
-32 and 48 pairs. It is judged by the program's tests and its verdict, in a campaign of one, seven or
-twenty cases, all others of which show nothing. Wrong verdicts are those of NIGHTS (default 4,000)
-nights; the other figures are of a twentieth of them.
+A night is one case with `on`, `off` and `aa` between two hosts. It is analysed after 6, 8, 12, 16,
+24, 32 and 48 pairs. The program's tests and rules give the verdict, in a campaign of one, seven or
+twenty cases. The other cases show nothing. Shares of wrong verdicts come from NIGHTS (default
+4,000) nights, the other figures from a twentieth of them.
 """
 
 from __future__ import annotations
@@ -27,27 +27,29 @@ from tests.studies.many import ManyNights, estimates
 from tests.studies.noises import NOISES, RunNoise, nights
 
 NIGHTS = 4_000
-#: The other figures take long to compute, and are computed for one night in so many.
+#: Figures other than wrong verdicts take long to compute. They come from a share 1 / `FEW` of the
+#: nights.
 FEW = 20
 MARGIN = 0.02
 FAMILIES = (1, 7, 20)
 MOST_PAIRS = 48
-#: Pairs after which intervals are compared with the truth.
+#: Numbers of pairs after which intervals are compared with the true slowdown.
 COVERED = (6, 12, 24)
-#: Share of the runs with writes that are hit, and how much longer they take; noise of 1 %.
+#: Share of the runs with writes that are made longer, and by which share of their time. All runs
+#: have noise of 1 %.
 HITS = ((0.05, 0.5), (0.1, 0.5), (0.2, 0.5))
-#: Allocations of six pairs, after which the next one is foretold.
+#: Numbers of allocations, of six pairs each, from which the slowdown of the next one is predicted.
 BLOCKS = (3, 5, 8)
 
 
 def drawn(noise: RunNoise, count: int, effect: float = 1.0) -> ManyNights:
-    """So many nights at 1 %, with fixed seeds."""
+    """Draw `count` nights with a noise of 1 % and a true slowdown `effect`, with fixed seeds."""
     rng = np.random.default_rng([FRESH, count, NOISES.index(noise), round(1e4 * effect)])
     return ManyNights(*nights(noise, rng, count, MOST_PAIRS, 0.01, effect), MARGIN)
 
 
 def hit(share: float, by: float, count: int) -> ManyNights:
-    """Nights in which a share of the runs with writes takes `by` longer."""
+    """Draw nights in which a share of the runs with writes takes longer by a share `by`."""
     many_nights = drawn(NOISES[0], count)
     times = many_nights.log_times.copy()
     hits = np.random.default_rng([FRESH, count]).random(times.shape[:2]) < share
@@ -56,21 +58,24 @@ def hit(share: float, by: float, count: int) -> ManyNights:
 
 
 def ever(many_nights: ManyNights, name: str, cases: int) -> float:
-    """Share of campaigns of so many cases in which a statement on any of them is ever shown.
+    """Return the share of campaigns of `cases` cases that ever show a statement about any case.
 
-    From the share of single nights: cases are independent here.
+    It is computed from the share of single cases, since cases are independent here.
     """
     return 1 - (1 - float(many_nights.shown(name, cases).any(1).mean())) ** cases
 
 
 def power(many_nights: ManyNights, cases: int, verdict: Verdict) -> tuple[float, float]:
-    """Share of nights that come to a verdict, and mean of the pairs that they use."""
+    """Return the share of nights that end with a verdict, and the mean pairs of all nights."""
     verdicts, pairs = many_nights.verdicts(cases)
     return verdicts.count(verdict) / len(verdicts), float(pairs.mean())
 
 
 def fixed_pairs(many_nights: ManyNights, cases: int) -> int | None:
-    """Fewest pairs of which a t test finds the effect in 90 %, at the same level; None up to 48."""
+    """Return the fewest pairs with which a t test finds the effect in 90 % of nights.
+
+    The test has the level of the verdict. Returns None if 48 pairs are too few.
+    """
     apart = many_nights.log_times[..., 0] - many_nights.log_times[..., 1:].mean(-1)
     for pairs in range(2, MOST_PAIRS + 1):
         part = apart[:, :pairs]
@@ -82,7 +87,11 @@ def fixed_pairs(many_nights: ManyNights, cases: int) -> int | None:
 
 
 def coverage(many_nights: ManyNights, pairs: int, mean: float = 1.0) -> NDArray[np.float64]:
-    """Shares of intervals that enclose the truth (typical run, mean), and of means' below it."""
+    """Return three shares of the nights that have an interval of the mean.
+
+    In these nights, the interval of the typical run contains the true slowdown; the interval of the
+    mean contains the true mean; the interval of the mean is below the true mean.
+    """
     log_times = many_nights.log_times[:, :pairs]
     covered = [
         (typical.low <= 1 <= typical.high, ratio.low <= mean <= ratio.high, ratio.high < mean)
@@ -95,7 +104,11 @@ def coverage(many_nights: ManyNights, pairs: int, mean: float = 1.0) -> NDArray[
 
 
 def covers_next(spread: float, blocks: int, count: int) -> float:
-    """Share of nights of so many allocations whose interval covers the next one's slowdown."""
+    """Return the share of predictions that contain the slowdown of the next allocation.
+
+    Each is made from `blocks` allocations, whose true slowdowns have the standard deviation
+    `spread` (of the logarithm).
+    """
     rng = np.random.default_rng([FRESH, blocks, round(1e4 * spread)])
     hits = 0
     for _ in range(count):
@@ -108,7 +121,7 @@ def covers_next(spread: float, blocks: int, count: int) -> float:
 
 
 def _noise_cells(noise: RunNoise, count: int) -> Iterator[str]:
-    """The cells of one noise; those of families have three figures each."""
+    """Yield the cells of one noise; most have a figure for each campaign size of `FAMILIES`."""
     few = max(count // FEW, 2)
     unchanged, small = drawn(noise, few), drawn(noise, few, 1 + MARGIN)
     null, at_margin = drawn(noise, count), drawn(noise, count, 1 + MARGIN)
@@ -127,7 +140,7 @@ def _noise_cells(noise: RunNoise, count: int) -> Iterator[str]:
 
 
 def table(count: int) -> Iterator[str]:
-    """The lines of the tables, as Markdown."""
+    """Yield the lines of the tables, as Markdown."""
     estimated = [
         f"{quantity}, {pairs} pairs" for quantity in ("typical run", "mean") for pairs in COVERED
     ]
