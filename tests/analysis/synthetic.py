@@ -1,7 +1,8 @@
 """Synthetic runs: samples drawn from a model with known effects. Nothing here was measured.
 
-A figure of merit is base * allocation * pair * effect * noise, each factor log-normal around 1,
-so that the true slowdown of a treatment is its `effect`; the pair's own factor cancels.
+A figure of merit is base * allocation * pair * effect * noise. The factors of allocation, pair and
+noise are log-normal around 1. So the true slowdown of a treatment is its `effect`; the factor of
+the pair cancels.
 """
 
 import hashlib
@@ -32,12 +33,12 @@ from tests import made_writers
 HOST = "synthetic-0"
 #: When synthetic runs start, Unix time.
 STARTED_S = 1_780_000_000.0
-#: Start of the text of their campaigns.
+#: Text of the campaigns of synthetic runs.
 TEXT = "# synthetic data, nothing was measured\n"
-#: The record of how synthetic runs are made, and its name.
+#: Record of the provenance of synthetic runs, and its digest, which is its name.
 RECORD = '{"synthetic": true}'
 PROVENANCE = hashlib.sha256(RECORD.encode()).hexdigest()
-#: Units of the workloads of `reframe_tests/`.
+#: Name of a workload of `reframe_tests/` -> units of its figures, separated by blanks.
 _UNITS = {
     **dict.fromkeys(("cns", "hpccg", "lammps", "lammps_scaling"), "s"),
     **dict.fromkeys(("lulesh", "minife", "snap"), "s"),
@@ -49,25 +50,25 @@ _UNITS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One case and the truth about it."""
+    """One case and its true effects."""
 
     name: str
     unit: str
     better: Better
     #: True median of the treatment `off`, in `unit`.
     base: float
-    #: Treatment -> true time / time of `off`; `off` itself need not be named.
+    #: Treatment -> true time divided by the time of `off`. `off` itself may be left out.
     effects: dict[str, float]
-    #: Standard deviation of the logarithm of one run.
+    #: Standard deviation of the logarithm of a run's own factor.
     noise: float = 0.01
-    #: That of a pair.
+    #: Standard deviation of the logarithm of a pair's factor.
     pair_noise: float = 0.03
-    #: That of a block's slowdown.
+    #: Standard deviation of the logarithm of a block's factor, which only effects have.
     block_noise: float = 0.0
     transport: str = "shared memory"
     origin: str = HOST
     notes: list[str] = field(default_factory=list)
-    #: Treatment -> its levels.
+    #: Treatment -> its levels of factors.
     factors: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
     #: Treatment -> its baseline if that is not `off`.
     baselines: Mapping[str, str] = field(default_factory=dict)
@@ -86,8 +87,8 @@ LAMMPS = Case(
 )
 
 
-#: Treatment -> time / time of `off`: a reserved core costs 10 %, and takes the loss from twice the
-#: time to 1.21 / 1.1 of it; a tool costs 5 % on its own and with the core.
+#: Treatment -> time divided by the time of `off`. A reserved core costs 10 %, and reduces the
+#: slowdown from 2 to 1.21 / 1.1. A tool costs 5 %, also with the core.
 REMEDIES = {
     "on": 2.0,
     "on@rate=25%": 1.5,
@@ -108,9 +109,9 @@ def crossed(
 ) -> Case:
     """Return the case with factors and baselines of its treatments.
 
-    Names of treatments omit first levels: `application` and `writers` give these. A baseline has
-    the same levels of the application as its treatment. Only effects have factors of the writers;
-    other treatments have a rate of 0 if the rate is a factor.
+    `application` and `writers` give the first level of each factor, which names of treatments leave
+    out. A baseline has the same levels of the application as its treatment. Only effects have
+    factors of the writers. If the rate is a factor, other treatments have a rate of 0.
     """
     zero: Mapping[str, Level] = {"rate": 0} if "rate" in writers else {}
 
@@ -136,9 +137,9 @@ def crossed(
 def remedies(
     better: Better = "lower", times: Mapping[str, float] = REMEDIES, core: str = "cores"
 ) -> Case:
-    """A case of two remedies with known prices and gains; nothing but the pair varies.
+    """Return a case of two remedies with known prices and gains.
 
-    `core`: name of the factor of a reserved core.
+    Its only random factor is that of the pair. `core` is the name of the factor of a reserved core.
     """
     unit = "s" if better == "lower" else "1/s"
     effects = {name.replace("cores", core): time for name, time in times.items()}
@@ -149,7 +150,10 @@ def remedies(
 
 
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
-    """The samples of `case`: a warm-up a block, then pairs in random order; all are accepted."""
+    """Draw the samples of a case, all of which are accepted.
+
+    Each block has a warm-up, then pairs whose runs are in random order.
+    """
     rng = np.random.default_rng(seed)
     drawn: list[Sample] = []
     clock_s = _started_s(case.name)
@@ -168,7 +172,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             if pair < 0:
                 time_factor *= 1.2
             fom = case.base / time_factor if case.better == "higher" else case.base * time_factor
-            # What a workload times lies within its run.
+            # The time that a workload reports must be shorter than its run.
             timed = case.unit == "s" and _workload(case) in _UNITS
             elapsed_s = 1.1 * fom if timed else 6.0 * time_factor
             writers = _writers(case, arm, elapsed_s, rng)
@@ -201,13 +205,13 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
 
 
 def _workload(case: Case) -> str:
-    """Return the workload that the case is named after, if its unit is that of the case."""
+    """Return the workload that a case is named after if both have the same unit, else `made`."""
     name = case.name.partition("@")[0]
     return name if case.unit in _UNITS.get(name, case.unit).split() else "made"
 
 
 def _extra(workload: str, fom: float) -> dict[str, float]:
-    """What some workloads report beside such a figure."""
+    """Return figures that a workload reports beside its figure of merit."""
     if workload == "umt":
         return {"cycles": 1.0, "unknowns": 1.0}
     if workload == "lulesh":
@@ -274,7 +278,7 @@ def _proof(transport: str) -> dict[str, Any]:
 
 
 def changed(runs: Iterable[Sample], change: Callable[[Sample], Sample], *arms: str) -> list[Sample]:
-    """Return all runs, with those of these arms changed."""
+    """Return all runs; those of these arms are changed."""
     return [change(run) if run.arm in arms else run for run in runs]
 
 
@@ -291,7 +295,7 @@ def two_unit_samples() -> list[Sample]:
 
 
 def at_rate(sample: Sample, rate_b_s: float, **changes: Any) -> Sample:
-    """The run, with writers that wrote at that rate all the time."""
+    """Return the run with writers that wrote at this rate all the time."""
     bytes_b = rate_b_s * sample.elapsed_s
     rates = {"rate_b_s": rate_b_s, "rate_min_b_s": rate_b_s, "bytes_b": bytes_b}
     writers = [replace(writer, **rates, **changes) for writer in sample.writers]
@@ -299,7 +303,7 @@ def at_rate(sample: Sample, rate_b_s: float, **changes: Any) -> Sample:
 
 
 def on_hosts(sample: Sample, *hosts: str) -> Sample:
-    """The run on these targets; its writers are on the first."""
+    """Return the run with these hosts as targets; its writers are on the first host."""
     first = hosts[0]
     writers = [replace(writer, origin=first, target=first) for writer in sample.writers]
     return replace(sample, nodes=list(hosts), origin_nodes=[first], writers=writers)
@@ -313,12 +317,12 @@ def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
 
 
 def commands(run: str = "run") -> RunCommands:
-    """Commands that continue a run of the campaign `quick`, on other hosts than this one."""
+    """Return the commands that continue a run of the campaign `quick` on the machine `far`."""
     return RunCommands(Path(run), "quick", "far")
 
 
 def header(**changes: object) -> RunHeader:
-    """The header of a synthetic run."""
+    """Return the header of a synthetic run."""
     fields: dict[str, object] = {
         "run": "synthetic-run",
         "campaign": "synthetic",
@@ -339,7 +343,7 @@ def header(**changes: object) -> RunHeader:
 
 
 def result(**changes: object) -> Result:
-    """A row of STREAM under writers with few pairs, and so without any interval."""
+    """Return a result of STREAM beside writers, with few pairs and without any interval."""
     fields: dict[str, object] = {
         "case": "stream",
         "workload": "stream",
@@ -362,7 +366,7 @@ def result(**changes: object) -> Result:
 
 
 def sample(**changes: object) -> Sample:
-    """An accepted run of STREAM; its arm gives role and baseline."""
+    """Return an accepted run of STREAM. Role and baseline follow from its arm."""
     role = arm_of(str(changes.get("arm", "off"))).role
     fields: dict[str, object] = {
         "case": "stream",
@@ -400,7 +404,7 @@ def loaded_run(
     *,
     force: bool = False,
 ) -> RunData:
-    """The data of a run that `write_run` writes."""
+    """Write a run as `write_run` does, and return its loaded data."""
     return load_run(write_run(run, runs, head, record), force=force)
 
 
@@ -434,7 +438,7 @@ def write_run(
 
 
 def _write_samples(folder: Path, runs: list[Sample]) -> list[Path]:
-    """One file for each case, in the order of their names."""
+    """Write a file for each case; return the paths in the order of the cases' names."""
     by_case = grouped((sample.case, sample) for sample in runs)
     paths = {case: folder / f"{case}.jsonl" for case in sorted(by_case, key=natural_key)}
     for case, path in paths.items():
@@ -444,7 +448,7 @@ def _write_samples(folder: Path, runs: list[Sample]) -> list[Path]:
 
 
 def frame_of(runs: list[Sample]) -> pl.DataFrame:
-    """The samples as a report reads them."""
+    """Return the samples as the frame that a report reads."""
     with TemporaryDirectory() as folder:
         return read_samples(_write_samples(Path(folder), runs)).frame
 

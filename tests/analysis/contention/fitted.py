@@ -1,4 +1,4 @@
-"""A model as a fit would return it, with the published parameters of henri."""
+"""A contention model in the form that a fit returns, with published parameters of machine henri."""
 
 from analysis.contention import evaluate
 from analysis.contention.parameters import Model

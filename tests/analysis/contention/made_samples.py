@@ -1,4 +1,4 @@
-"""Runs of membench, whose samples make a sweep."""
+"""Makes runs of membench, whose samples are a sweep: rates of cores and writers side by side."""
 
 import json
 

@@ -1,4 +1,7 @@
-"""Makes the points of sweeps, and sweeps of a model's rates with noise."""
+"""Makes points of sweeps, and sweeps that have a model's rates with noise.
+
+A sweep has rates of computations and communications for several numbers of cores and placements.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def point(
 ) -> Point:
     """Return the point of a number of cores, with data and buffers on one NUMA node.
 
-    Each pair is the rate of computations and that of communications, B/s.
+    `alone_b_s` and `together_b_s` have two rates: of computations, then of communications, B/s.
     """
     comp_alone_b_s, comm_alone_b_s = alone_b_s
     comp_par_b_s, comm_par_b_s = together_b_s
@@ -39,8 +42,8 @@ def noisy_sweep(
 ) -> Sweep:
     """Return a sweep of a model's machine: each predicted rate times (1 + noise * N(0, 1)).
 
-    `node_pairs`: the placements, as nodes of data and of buffers; None: all. The same seed gives
-    the same sweep.
+    `node_pairs` are the placements, as pairs of the node of the data and the node of the buffers.
+    If it is None, the sweep has all placements. The same seed gives the same sweep.
     """
     rng = np.random.default_rng(seed)
     points = []

@@ -1,4 +1,7 @@
-"""Errors of models as in Table 2 of the paper, cross-validation, and the published tables."""
+"""Tests errors of contention models, as in Table 2 of the paper, and cross-validation.
+
+They also test the published tables that come with the program.
+"""
 
 import json
 from dataclasses import replace
@@ -26,19 +29,22 @@ from tests.reference import REFERENCE, needs_reference
 
 
 def scaled(point: Point, comp: float, comm: float) -> Point:
-    """Return a point whose rates with both running are multiplied."""
+    """Return a point whose rates of simultaneous computations and communications are multiplied."""
     return replace(
         point, comp_par_b_s=point.comp_par_b_s * comp, comm_par_b_s=point.comm_par_b_s * comm
     )
 
 
 def exact_sweep(name: str, node_pairs: list[tuple[int, int]] | None = None) -> Sweep:
-    """Return the sweep that a published model predicts, on all placements or on some."""
+    """Return the sweep that a published model predicts exactly.
+
+    It has all placements, or those of `node_pairs`.
+    """
     return noisy_sweep(published.load_published(name), 0, 0.0, node_pairs)
 
 
-def test_errors_of_each_placement_are_its_own():
-    """On (0, 1) no rate of computations was measured."""
+def test_errors_are_computed_for_each_placement():
+    """In placement (0, 1), no rate of computations was measured."""
     comp_percents = {(0, 0): 10, (1, 1): 20, (1, 0): 30, (0, 1): None}
     exact = exact_sweep("henri")
     points = []
@@ -96,15 +102,18 @@ def test_placements_that_the_model_does_not_know_do_not_count():
 
 
 def test_the_only_remote_number_of_cores_may_be_held_out():
-    """On node 1 only 9 cores were measured: the fit that has not seen them knows no remote side."""
+    """On node 1, only 9 cores were measured. A fit without this point has no remote parameters."""
     exact = exact_sweep("henri", [(0, 0), (1, 1)])
     points = [point for point in exact.points if point.comp_node == 0 or point.n == 9]
     errors = percentage_errors(held_out_cores(fit_model, replace(exact, points=points), 2))
     assert errors.comp_all is not None
 
 
-def test_an_invalid_point_is_an_error_of_the_model_if_it_is_held_out_and_only_then():
-    """Of 16 inner numbers of cores on two placements, one is off by |0.5 - 1| / 0.5 = 100 %."""
+def test_a_wrong_point_adds_to_the_error_only_of_the_fold_in_which_it_is_held_out():
+    """There are 16 inner numbers of cores on two placements.
+
+    One point is wrong by |0.5 - 1| / 0.5 = 100 %.
+    """
     exact = exact_sweep("henri", [(0, 0), (1, 1)])
     points = [
         scaled(point, 0.5, 1) if (point.n, point.comp_node) == (9, 0) else point
@@ -131,9 +140,11 @@ def test_a_placement_held_out_is_in_no_fit():
 
 
 def test_equations_that_do_not_describe_a_machine_are_noted():
-    """Computations lose 40 % from the first core on and communications nothing, far from any
-    capacity. One rate of a core cannot be both: whatever lies between is off by a fifth and more on
-    one side, sqrt(1 / 0.6) - 1 = 29 % at best on both.
+    """Computations lose 40 % from the first core on, communications lose nothing.
+
+    The rates are far below any capacity, so the equations have one rate of a core for runs alone
+    and together. Any such rate is wrong by at least a fifth for one of them; the best for both is
+    wrong by sqrt(1 / 0.6) - 1 = 29 %.
     """
     exact = exact_sweep("henri", [(0, 0)])
     points = [
@@ -153,21 +164,24 @@ def test_equations_that_describe_a_machine_are_not_noted():
 @pytest.mark.parametrize(
     ("rate", "errors", "noted"),
     [
-        # Of 24 with a standard deviation of 2.04 points Student's t takes 0.71 off the mean.
+        # With 24 errors and a standard deviation of 2.04 percentage points, the lower bound by
+        # Student's t is 0.71 points below the mean.
         ("comp_par", [0.03, 0.07] * 12, False),
         ("comp_par", [0.04, 0.08] * 12, True),
         ("comm_par", [0.04, 0.08] * 12, False),
         ("comm_par", [0.07, 0.11] * 12, True),
         ("comp_alone", [0.127] * 50, True),
-        # One of four: a mean of 6 %, which the other three do not share.
+        # The mean of 6 % comes from one of four errors.
         ("comp_par", [0.21, 0.01, 0.01, 0.01], False),
         ("comp_par", [0.5], False),
     ],
 )
-def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describe(
-    rate, errors, noted
-):
-    """Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %."""
+def test_errors_above_those_of_the_paper_are_noted(rate, errors, noted):
+    """The bounds are the largest errors of machines that the paper's equations describe.
+
+    These are the errors of grvingt in Table 2, 4.48 and 8.06 %. Communications of billy and pyxis
+    are left out.
+    """
     unmeasured = dict.fromkeys(RATE_NAMES, None)
     rows = [{**unmeasured, rate: 1 / (1 + error)} for error in errors]
     notes = misfit_notes(pl.DataFrame(rows, schema=dict.fromkeys(RATE_NAMES, pl.Float64)))
@@ -189,7 +203,7 @@ def test_the_published_machines_are_those_of_the_paper():
 
 
 def test_parameters_and_errors_are_those_of_the_papers_tables():
-    """Some of Tables 1, 2, 5, 9 and 11."""
+    """Compares some figures of Tables 1, 2, 5, 9 and 11."""
     subnuma = published.load_published("henri-subnuma")
     assert (subnuma.cores, subnuma.numa_per_socket, subnuma.numa_nodes) == (18, 2, 4)
     assert (subnuma.remote.n_par_max, subnuma.remote.n_seq_max) == (11, 4)
@@ -207,18 +221,19 @@ def test_a_machine_that_was_not_published_is_refused():
     assert_message(str(error.value), "--platform", "nowhere", allowed="billy")
 
 
-# Bandwidths of real machines, published by others, and what was held out of the fits to them.
+# Fits to bandwidths of real machines that others published, tested on points that are left out.
 #
-# The sources are named in the files. Ice Lake and Sapphire Rapids: likwid's counts over runs of
-# SPEChpc 2021, the cores of SNC domains (two of 18, three of 13) filled one after the other; their
-# authors call the first four codes bound by memory, and `weather` in parts.
+# The files name their sources. Bandwidths of Ice Lake and Sapphire Rapids were counted with likwid
+# during runs of SPEChpc 2021. Cores of the SNC domains (two of 18 cores, three of 13) were filled
+# one domain after the other. The authors call the first four codes bound by memory, and `weather`
+# partly so.
 
 
 BOUND_BY_MEMORY = ("clvleaf", "hpgmgfv", "pot3d", "tealeaf", "weather")
 
 
 def spec_hpc_sweep(machine: str, code: str, cores: int) -> Sweep:
-    """Return the rates of a code alone, on up to so many cores."""
+    """Return the rates of a code without communications, on up to `cores` cores."""
     rates_mb_s = json.loads((REFERENCE / f"{machine}.json").read_text())["mb_s"][code]
     points = [
         Point(n=int(count), comp_node=0, comm_node=0, comp_alone_b_s=rate * 1e6)
@@ -229,20 +244,26 @@ def spec_hpc_sweep(machine: str, code: str, cores: int) -> Sweep:
 
 
 def held_out_percent(sweep: Sweep) -> float | None:
-    """Return the mean absolute error of computations alone, of every fourth number of cores."""
+    """Return the mean absolute error of computations without communications, percent.
+
+    In each of four fits, every fourth number of cores is left out and then predicted.
+    """
     return percentage_errors(held_out_cores(fit_model, sweep, 4)).comp_alone
 
 
 @needs_reference
-def test_epyc_7502_has_a_capacity_for_each_group_of_cores_which_the_equations_lack():
-    """One capacity fits the first eight cores or all 32, not both."""
+def test_the_equations_do_not_describe_epyc_7502():
+    """It has a capacity for each group of cores.
+
+    The equations have one capacity, which fits either the first eight cores or all 32.
+    """
     sweep = load_sweep(REFERENCE / "epyc7502.json")
     assert evaluate(calibrate(sweep).model, sweep).comp_alone > 10
 
 
 @needs_reference
 def test_the_error_of_epyc_7502_is_that_of_the_evidence():
-    """docs/evidence.md: leave one out of four."""
+    """docs/evidence.md has this error; one of four numbers of cores is left out."""
     sweep = load_sweep(REFERENCE / "epyc7502.json")
     assert held_out_percent(sweep) == pytest.approx(3.8, abs=0.05)
 
@@ -259,7 +280,7 @@ def test_the_error_of_epyc_7502_is_that_of_the_evidence():
     ],
 )
 def test_errors_of_codes_bound_by_memory_are_those_of_the_evidence(machine, cores, percent):
-    """docs/evidence.md: the mean of five codes."""
+    """docs/evidence.md has the mean error of five codes."""
     sweeps = [spec_hpc_sweep(machine, code, cores) for code in BOUND_BY_MEMORY]
     percents = list(map(held_out_percent, sweeps))
     assert sum(percents) / len(percents) == pytest.approx(percent, abs=0.05)

@@ -1,6 +1,7 @@
-"""The fit: published sets come back from noisy sweeps, bad sweeps give what they can.
+"""Tests the fit of the contention model.
 
-One wrong measurement does not decide the fit of a published machine, but for one of billy's.
+It finds published parameters in noisy sweeps, and as many parameters as possible in bad sweeps. One
+wrong measurement does not spoil the fit of a published machine, with one exception (billy).
 """
 
 import dataclasses
@@ -38,7 +39,10 @@ def one_node(points: list[Point]) -> Sweep:
 
 
 def errors_percent(truth, model):
-    """Mean relative difference of computations and communications over every placement."""
+    """Return mean relative differences between two models over all placements, percent.
+
+    The first is that of computations, the second that of communications.
+    """
     pairs = [
         (predict(truth, *placement), predict(model, *placement)) for placement in placements(truth)
     ]
@@ -52,8 +56,8 @@ def errors_percent(truth, model):
 
 
 @pytest.mark.parametrize("seeds", [[100], pytest.param(range(10), marks=pytest.mark.long)])
-def test_fits_back_with_noise(seeds):
-    """docs/evidence.md has the means of ten seeds, 0.43 % and 0.48 %."""
+def test_published_models_are_found_in_noisy_sweeps(seeds):
+    """docs/evidence.md has the mean errors over ten seeds, 0.43 % and 0.48 %."""
     errors = {}
     for name in evaluate.published_names():
         truth = evaluate.load_published(name)
@@ -65,14 +69,14 @@ def test_fits_back_with_noise(seeds):
     assert len(seeds) == 1 or (np.mean(list(errors.values()), axis=0) <= 0.5).all()
 
 
-def test_without_noise_the_parameters_come_back():
+def test_without_noise_the_fit_finds_the_parameters():
     truth = evaluate.load_published("dahu")
     local = fit_model(calibration_sweep(truth, 0, 0.0)).local
     assert (local.n_par_max, local.n_seq_max) == (11, 14)
     for name in ("t_par_max_b_s", "t_par_max2_b_s", "t_seq_max_b_s", "delta_l_b_s", "delta_r_b_s"):
         assert getattr(local, name) == pytest.approx(getattr(truth.local, name), rel=1e-3)
     assert local.alpha == pytest.approx(0.959, abs=1e-3)
-    # With inverted maxima as well.
+    # Here, n_par_max is larger than n_seq_max.
     truth = evaluate.load_published("henri-subnuma")
     remote = fit_model(calibration_sweep(truth, 0, 0.0)).remote
     assert (remote.n_par_max, remote.n_seq_max) == (11, 4)
@@ -81,7 +85,7 @@ def test_without_noise_the_parameters_come_back():
     assert remote.alpha == pytest.approx(0.27, abs=1e-3)
 
 
-def test_missing_runs_do_not_move_the_fit():
+def test_missing_runs_hardly_change_the_fit():
     truth = evaluate.load_published("henri")
     clean = calibration_sweep(truth, 1, 0.01)
     thin = [
@@ -92,13 +96,13 @@ def test_missing_runs_do_not_move_the_fit():
     assert max(errors_percent(truth, fit_model(dataclasses.replace(clean, points=thin)))) < 2
 
 
-def test_nothing_is_predicted_past_what_was_measured():
+def test_nothing_is_predicted_for_more_cores_than_were_measured():
     truth = evaluate.load_published("henri")
     full = calibration_sweep(truth, 4, 0.01)
     short = [p for p in full.points if p.comp_node == 0 or p.n <= 7]
     reach = fit_model(dataclasses.replace(full, points=short)).reach
     assert reach == {"remote": 7}
-    # Of the true parameters, which are known for all cores.
+    # The true parameters are valid for all cores, but this model may use them only up to its reach.
     model = dataclasses.replace(truth, reach=reach)
     remote = predict(model, 1, 1)
     assert not np.isnan(remote.comp_par_b_s[:7]).any()
@@ -142,7 +146,8 @@ def test_any_sweep_is_fitted_or_refused(tmp_path_factory, points):
 
 
 def test_single_core():
-    # 5 + 4 asked, 4.8 + 2.4 got: the total 7.2 is reached with one core, 2.4 / 4 is left.
+    # Alone, the rates are 5 and 4; together, 4.8 and 2.4. So the total of 7.2 is reached with one
+    # core, and communications keep 2.4 / 4.
     model = fit_model(one_node([point(1, alone_b_s=(5e9, 4e9), together_b_s=(4.8e9, 2.4e9))]))
     assert model.local.n_par_max == 1
     assert model.local.t_par_max_b_s == pytest.approx(7.2e9, rel=0.01)
@@ -182,13 +187,13 @@ def test_rates_that_are_missing_or_zero():
         fit_model(
             one_node([Point(n=1, comp_node=0, comm_node=0, comp_alone_b_s=5e9, comm_alone_b_s=4e9)])
         )
-    # Nothing got through: no capacity.
+    # All rates together are zero, so no capacity is known.
     model = fit_model(
         one_node([point(n, alone_b_s=(5e9 * n, 4e9), together_b_s=(0.0, 0.0)) for n in range(1, 5)])
     )
     assert model.local.b_comp_seq_b_s == pytest.approx(5e9, rel=0.01)
     assert model.local.t_par_max_b_s is None
-    # Communications alone were not measured.
+    # Communications without computations were not measured.
     model = fit_model(
         one_node(
             [point(n, alone_b_s=(5e9 * n, None), together_b_s=(4e9 * n, 4e9)) for n in range(1, 5)]
@@ -202,7 +207,7 @@ def test_rates_that_are_missing_or_zero():
 
 
 def test_silent_network():
-    # Eight cores of 5 GB/s, 30 GB/s in all: 6 cores saturate the memory.
+    # Each of eight cores can use 5 GB/s, the memory gives 30 GB/s: 6 cores saturate it.
     points = [
         point(n, alone_b_s=(min(5e9 * n, 30e9), 0.0), together_b_s=(min(5e9 * n, 30e9), 0.0))
         for n in range(1, 9)
@@ -216,8 +221,8 @@ def test_silent_network():
     assert p.comp_par_b_s[[0, 5, 7]] == pytest.approx([5e9, 30e9, 30e9], rel=1e-3)
 
 
-def test_communications_never_the_victim():
-    # 40 GB/s shared, 10 of it always left to communications: 6 cores of 5 GB/s fit, 7 do not.
+def test_communications_that_lose_nothing():
+    # Of 40 GB/s, communications always keep 10. So 6 cores of 5 GB/s lose nothing, 7 do.
     points = [
         point(n, alone_b_s=(min(5e9 * n, 40e9), 10e9), together_b_s=(min(5e9 * n, 30e9), 10e9))
         for n in range(1, 11)
@@ -236,7 +241,7 @@ def test_communications_never_the_victim():
             [point(n, alone_b_s=(5e9 * n, 4e9), together_b_s=(5e9 * n, 4e9)) for n in range(1, 9)],
             (0, 0),
         ),
-        # Half is lost to a slow network from the first core on, as on emulated ones.
+        # From the first core on, about half is lost beside a slow network, as on emulated ones.
         (
             [
                 point(1, alone_b_s=(1.10e9, 20e6), together_b_s=(0.55e9, 10e6)),
@@ -256,8 +261,11 @@ def test_without_a_capacity_the_largest_losses_are_reported(points, losses):
     assert p.comp_par_b_s == pytest.approx(p.comp_alone_b_s)
 
 
-def moved(truth: Model, one: Model, other: Model) -> float:
-    """Largest relative difference of any rate, on any placement and number of cores."""
+def largest_difference(truth: Model, one: Model, other: Model) -> float:
+    """Return the largest relative difference of any rate between two models.
+
+    All placements and numbers of cores of `truth` are compared.
+    """
     largest = 0.0
     for placement in placements(truth):
         a, b = predict(one, *placement), predict(other, *placement)
@@ -267,7 +275,7 @@ def moved(truth: Model, one: Model, other: Model) -> float:
 
 
 def spoilt(clean: Sweep, part: slice) -> Iterator[tuple[str, Sweep]]:
-    """The sweep with one rate of the local placement halved or doubled, each in turn."""
+    """Yield sweeps in which one rate of the local placement is halved or doubled, with its name."""
     local = [i for i, p in enumerate(clean.points) if p.comp_node == 0]
     for i in local[part]:
         for rate in RATES:
@@ -299,23 +307,27 @@ def test_one_outlier_anywhere(name, spoil):
     undisturbed = fit_model(clean)
     *_, (_, wrong) = spoilt(clean, LAST)
     assert fit_model(wrong).remote == undisturbed.remote
-    # So the remote placement is not fitted again.
+    # The local outlier does not change the remote parameters, so only the local ones are fitted.
     local = dataclasses.replace(clean, points=clean.points_at(0, 0))
     outliers = [
         outlier
         for outlier, wrong in chain(*(spoilt(local, part) for part in spoil))
-        if moved(truth, dataclasses.replace(undisturbed, local=fit_model(wrong).local), undisturbed)
+        if largest_difference(
+            truth, dataclasses.replace(undisturbed, local=fit_model(wrong).local), undisturbed
+        )
         > 0.15
     ]
-    # Communications of billy, halved at the largest number of cores, are taken for its floor.
+    # On billy, a halved rate of communications at the largest number of cores is taken for the rate
+    # that they always keep.
     assert outliers == (["comm_par_b_s at 32 x 0.5"] if name == "billy" else [])
 
 
 @needs_reference
 @pytest.mark.parametrize(("file", "name"), [("pyxis5", "pyxis"), ("billy_out", "billy")])
 def test_sweeps_that_once_misled_the_fit(file, name):
-    # pyxis with 5 % noise: least squares ended at 2,147 GB/s, with predictions of three times what
-    # was measured. billy with one rate doubled: no capacity, communications 68 % off.
+    # For pyxis with 5 % noise, least squares once ended at 2,147 GB/s, and predicted three times
+    # the measured rates. For billy with one doubled rate, the fit once found no capacity, and
+    # predicted communications with an error of 68 %.
     truth = evaluate.load_published(name)
     measured = load_sweep(REFERENCE / "fit_defects" / f"{file}.json")
-    assert moved(truth, truth, fit_model(measured)) < 0.15
+    assert largest_difference(truth, truth, fit_model(measured)) < 0.15

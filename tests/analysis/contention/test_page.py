@@ -1,4 +1,7 @@
-"""The page of a model: self-contained, in both colour schemes, with what was measured."""
+"""Tests the page of a contention model.
+
+It needs no other files, has both colour schemes, and shows measured points.
+"""
 
 import dataclasses
 import re
@@ -21,13 +24,13 @@ def svgs(page):
 def test_published_machine():
     page = render(evaluate.load_published("henri"), None)
     figures = svgs(page)
-    # The two calibrated placements, and the grid of all four.
+    # There are figures of the two calibrated placements, and one with all four placements.
     assert len(figures) == 3
     titles = re.findall(r"computations (\d), communications (\d)</text>", figures[2])
     assert sorted(titles) == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
     assert "Errors</h2>" not in page
     assert "73423.0" in page  # t_par_max, Table 8
-    # Self-contained, and in the colours of both schemes.
+    # The page loads no other file, and figures use variables for colours of both schemes.
     assert not re.search(r'(src|href)="(?!#|data:)', page)
     assert not re.search(r"url\((?!['\"]?#)", page)
     for figure in figures:
@@ -43,7 +46,8 @@ def test_measurements_and_their_errors():
     assert "nodes are &lt;emulated&gt;" in page
     assert "Errors</h2>" in page
     assert "Points are measured" in page
-    # On node 0 alone, the double of what the model says: 2 * 72.6 GB/s with 17 cores.
+    # Computations without communications on node 0 are twice the prediction: 2 * 72.6 GB/s with 17
+    # cores.
     points = [
         dataclasses.replace(p, comp_alone_b_s=2 * p.comp_alone_b_s)
         for p in noisy_sweep(truth, 0, 0.0, [(0, 0)]).points
@@ -51,12 +55,12 @@ def test_measurements_and_their_errors():
     figures = svgs(render(truth, dataclasses.replace(measured, points=points)))
     labels = [int(text) for text in re.findall(r">(\d+)</text>", figures[-1])]
     assert max(labels) >= 140
-    # Four rates at 18 numbers of cores.
+    # The figure has at least a point for each of four rates at 18 numbers of cores.
     assert figures[-1].count("<use") >= 4 * 18
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_what_is_unknown_has_empty_figures_and_says_so():
+def test_a_model_without_parameters_has_empty_figures_and_reasons():
     known = evaluate.load_published("dahu")
     page = render(dataclasses.replace(known, local=UNKNOWN, remote=None), None)
     assert len(svgs(page)) == 2

@@ -1,7 +1,7 @@
-"""Predictions of all points of the nine published machines, against a second implementation.
+"""Tests predictions of the contention model for the nine published machines.
 
-That is plain Python, a point at a time, from the text of the paper. What the text leaves open is
-worked out by hand.
+They are compared with a second implementation in plain Python, which follows the text of the paper
+and computes one point at a time. Cases that the text leaves open are worked out by hand.
 """
 
 import dataclasses
@@ -26,9 +26,10 @@ def parameters(name, **changed):
     return dataclasses.replace(evaluate.load_published(name).local, **changed)
 
 
-def test_what_is_unknown_and_what_does_not_fit():
-    # T = 10, B = 8, C = 10, a = 0.4: R(1) = 12 > 10. From share 1 at 0 cores to 0.4 at 4:
-    # 0.85, 0.7, 0.55, then 0.4; the total falls by 1 a core from n = 2 on.
+def test_unknown_parameters_and_cores_that_exceed_the_capacity():
+    # The capacity is 10. One core needs 8, communications at least 0.4 * 10, which is 12 together.
+    # So the share that communications keep falls from 1 at 0 cores to 0.4 at 4 cores: 0.85, 0.7,
+    # 0.55, then 0.4. The total falls by 1 for each core from n = 2 on.
     p = Parameters(
         n_par_max=1,
         t_par_max_b_s=10.0,
@@ -44,16 +45,17 @@ def test_what_is_unknown_and_what_does_not_fit():
     comp, comm = rates_together(p, np.arange(1, 6))
     assert comm == pytest.approx([8.5, 7.0, 5.5, 4.0, 4.0])
     assert comp == pytest.approx([1.5, 2.0, 2.5, 3.0, 3.0])
-    # 14 is n_seq_max, where the slope is multiplied by nothing; equation 1 never uses it before.
+    # The slope delta_r is unknown. It is used only beyond n_seq_max, which is 14.
     comp, comm = rates_together(parameters("dahu", delta_r_b_s=None), np.arange(1, 17))
     assert not np.isnan(comp[:14]).any()
     assert np.isnan([comp[14:], comm[14:]]).all()
-    # A capacity that was never reached bounds nothing.
+    # Without a capacity, rates have no bound.
     unknown = ("t_par_max_b_s", "n_par_max", "t_seq_max_b_s", "n_seq_max", "alpha")
     comp, comm = rates_together(parameters("diablo", **dict.fromkeys(unknown)), np.array([1, 2, 3]))
     assert comp == pytest.approx([2221.1e6, 4442.2e6, 6663.3e6])
     assert comm == pytest.approx([12139.7e6] * 3)
-    # A silent network: 16 B = 71286.4 < 73423.0 and 17 B = 75741.8 > 73423.0 MB/s.
+    # Without communications, 16 cores need 71286.4 MB/s, which is below the capacity of 73423.0. 17
+    # cores need 75741.8 MB/s, which is above.
     comp, comm = rates_together(
         parameters("henri", b_comm_seq_b_s=0.0, alpha=None), np.arange(1, 19)
     )
@@ -78,7 +80,7 @@ def room(m, n):
 
 
 def kept(m, n):
-    """Share that communications keep beyond the capacity."""
+    """Return the share of their rate that communications keep if the capacity is exceeded."""
     if m.n_seq_max - m.n_par_max <= 1 or n >= m.n_seq_max:
         return m.alpha
     last = n
@@ -100,7 +102,7 @@ def alone_at(m, n):
 
 
 @pytest.mark.parametrize("name", evaluate.published_names())
-def test_agrees_to_1e_12(name):
+def test_predictions_agree_with_the_second_implementation(name):
     model = evaluate.load_published(name)
 
     def side(node):
@@ -120,7 +122,7 @@ def test_agrees_to_1e_12(name):
             assert [rate[n - 1] for rate in rates] == pytest.approx(expected, rel=1e-12)
 
 
-# Files of models: what is written is read again, older ones as well, and nothing else.
+# Files of models.
 
 
 LOCAL = HENRI.as_dict()["local"]
@@ -132,7 +134,7 @@ def read(folder, model, **change):
     return load_model(path)
 
 
-def test_all_of_a_model_is_read_again(tmp_path):
+def test_a_written_model_is_read_again(tmp_path):
     assert read(tmp_path, FITTED) == FITTED
     assert read(tmp_path, HENRI) == HENRI
     assert FITTED.as_dict()["schema"] == 4

@@ -1,4 +1,7 @@
-"""Advice from a model whose rates are worked out by hand."""
+"""Tests advice on the placement of data and buffers.
+
+The rates of the model are worked out by hand.
+"""
 
 import re
 
@@ -10,13 +13,14 @@ from records.errors import InputError
 from tests.messages import assert_message
 
 GB = 1e9
-#: Two NUMA nodes with one capacity each, whatever the number of cores:
+#: Parameters of two NUMA nodes. Their capacities do not depend on the number of cores:
 #:
 #:     node                         0    1
 #:     capacity, GB/s             100   40
 #:     of a core, GB/s             10    5
 #:     of communications, GB/s     20   10
-#:     share that these keep      1/2  1/5
+#:     share that communications keep if the capacity is exceeded
+#:                                1/2  1/5
 LOCAL = Parameters(
     n_par_max=12,
     t_par_max_b_s=100 * GB,
@@ -50,14 +54,16 @@ def placements(rows: list[PlacementRates]) -> list[tuple[int, int]]:
 
 
 def test_placements_of_twelve_cores_are_ordered_by_their_smaller_share() -> None:
-    """Twelve cores demand 120 GB/s. The node of data comes first, that of buffers second:
+    """Twelve cores demand 120 GB/s.
+
+    In each line, the first number is the node of the data, the second that of the buffers:
 
     0, 0: communications keep half of 20 GB/s; 90 of 100 remain for the cores.
     1, 0: the cores have all 40 of node 1; communications keep half of 20.
     0, 1: the cores have all 100 of node 0; communications keep half of 10.
     1, 1: communications keep a fifth of 10; 38 of 40 remain for the cores.
 
-    Shares are of 100 and 20, the best rates alone.
+    Shares are relative to 100 and 20, the best rates of each side without the other.
     """
     rows = advise(MODEL, 12)
     assert placements(rows) == [(0, 0), (1, 0), (0, 1), (1, 1)]
@@ -68,7 +74,7 @@ def test_placements_of_twelve_cores_are_ordered_by_their_smaller_share() -> None
 
 
 def test_placements_of_the_calibration_are_measured() -> None:
-    """Data and buffers were both on node 0, and both on node 1."""
+    """The calibration has data and buffers on node 0, and both on node 1."""
     measured = {(row.comp_node, row.comm_node) for row in advise(MODEL, 12) if row.measured}
     assert measured == {(0, 0), (1, 1)}
 
@@ -80,9 +86,11 @@ def test_other_placements_are_measured_if_they_are_listed() -> None:
 
 
 def test_numbers_of_cores_with_which_sides_lose() -> None:
-    """On node 0, 8 cores fit: 80 + 20. Of 9, communications keep half: 90 + 10, and the cores lose
-    nothing; 10 have 90 of 100. On node 1, 6 cores fit: 30 + 10. Of 7, communications keep 5; 8 have
-    38 of 40.
+    """With both on node 0, 8 cores lose nothing: 80 + 20 GB/s. Beside 9 cores, communications keep
+    half, 10 GB/s, and the cores have all 90. 10 cores have 90 of 100 GB/s.
+
+    With both on node 1, 6 cores lose nothing: 30 + 10 GB/s. Beside 7 cores, communications keep 5
+    GB/s. 8 cores have 38 of 40 GB/s.
     """
     counts = {
         (row.comp_node, row.comm_node): (row.unharmed_cores, row.both_lose_cores)
@@ -90,7 +98,7 @@ def test_numbers_of_cores_with_which_sides_lose() -> None:
     }
     assert counts[0, 0] == (8, 10)
     assert counts[1, 1] == (6, 8)
-    # With data and buffers apart, the equations let computations never lose.
+    # If data and buffers are on different nodes, computations never lose by the equations.
     assert counts[0, 1][1] is counts[1, 0][1] is None
 
 
@@ -122,7 +130,7 @@ def test_sentences_say_whether_the_best_placement_is_measured_or_predicted() -> 
     assert "(predicted)" in sentences(MODEL, 12, advise(MODEL, 12, comp_node=1))[0]
 
 
-def test_of_a_model_without_parameters_no_placement_is_shown() -> None:
+def test_a_model_without_parameters_gives_no_advice() -> None:
     unknown = Model(
         name="nothing", cores=4, numa_per_socket=1, numa_nodes=1, local=UNKNOWN, remote=None
     )

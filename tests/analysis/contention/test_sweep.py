@@ -1,4 +1,7 @@
-"""Sweeps from files, and from the samples of runs."""
+"""Tests how sweeps are read, from files and from the samples of runs.
+
+A sweep has measured rates of computations and communications.
+"""
 
 import json
 from dataclasses import asdict, replace
@@ -17,11 +20,11 @@ POINTS = [
     point(2, alone_b_s=(1e10, None), together_b_s=(9e9, 3.5e9), node=1),
 ]
 
-#: One point, as JSON has it.
+#: One point in the form of JSON.
 POINT_RECORD = {"n": 2, "comp_node": 0, "comm_node": 0}
 
 
-def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path):
+def test_cores_and_nodes_of_a_sweep_are_given_by_the_file_or_by_its_points(tmp_path):
     sweep = Sweep(
         name="m", cores=16, numa_per_socket=1, numa_nodes=4, points=POINTS, notes=["emulated"]
     )
@@ -59,7 +62,7 @@ def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path)
     ],
 )
 def test_mistakes(tmp_path, content, message):
-    """A dictionary is a file of schema 1."""
+    """If `content` is a dictionary, the file has schema 1."""
     if isinstance(content, dict):
         content = {"schema": 1, **content}
     path = tmp_path / "bad.json"
@@ -68,11 +71,12 @@ def test_mistakes(tmp_path, content, message):
         load_sweep(path)
 
 
-# A sweep from samples: which run is which measurement.
+# Sweeps from samples: each arm gives certain rates.
 
 
 def test_arms_become_measurements(tmp_path):
-    # Medians of what counts: off 5, 6, 7 and on 3, 4, 5 GB/s, whose writers wrote a tenth of that.
+    # Rates are medians of samples that count: 5, 6 and 7 GB/s for `off`, 3, 4 and 5 GB/s for `on`.
+    # Writers have a tenth of the rate of `on`.
     samples = [made_sample("off", i, (5 + i) * 1e9, 1) for i in range(3)]
     samples += [made_sample("on", i, (3 + i) * 1e9, 1) for i in range(3)]
     samples += [
@@ -90,14 +94,14 @@ def test_arms_become_measurements(tmp_path):
 
 
 def placed(comm_node, arm, fom, **more):
-    """A run whose writers' buffers lay on a node, if it had any."""
+    """Return a run; if it has writers, their buffers were on node `comm_node`."""
     one = made_sample(arm, 0, fom, 1, **more)
     writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
     return replace(one, key=f"{comm_node}/{arm}", case=f"m{comm_node}", writers=writers)
 
 
 def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
-    """That of the writers holds for the runs of the same case that had none, too."""
+    """The placement of writers is also used for runs of the same case without writers."""
     samples = [
         placed(node, arm, (5 + node) * 1e9, node=1) for node in (0, 1) for arm in ("off", "on")
     ]
@@ -110,7 +114,7 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     sweep = sweep_of_run(run, 2)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.placements() == [(2, 2)]
-    # On a machine of one node, the other has no cores.
+    # If only one node has cores, points of the other node are left out.
     node_samples = [
         replace(one, case=f"c{n}", key=f"{one.arm}{n}")
         for n in (0, 1)
@@ -121,8 +125,11 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
 
 
-def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_path):
-    """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
+def test_the_rate_of_communications_is_that_counted_by_the_receiver_if_any(tmp_path):
+    """The receiver counted 6 GB in 2 s beside the application, and 5 GB/s before it.
+
+    The rates that writers report are not used then.
+    """
     off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in off_and_on())
     seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
 
@@ -143,7 +150,7 @@ def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_p
 
 
 def treated(name, fom, factors, baseline="off", comm_node=None):
-    """The run of a treatment of one case, on node 0."""
+    """Return the run of a treatment of one case, with data on node 0."""
     arm = name.partition("@")[0]
     silent = arm == "off"
     one = placed(comm_node, arm, fom, node=0)
@@ -151,8 +158,8 @@ def treated(name, fom, factors, baseline="off", comm_node=None):
     return replace(one, key=name, arm=name, case="m", factors=factors, **pairing)
 
 
-def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(tmp_path):
-    """Buffers on two nodes at full rate and at a quarter, beside one `off`."""
+def test_one_baseline_serves_both_nodes_of_a_factor_and_only_full_rate_is_read(tmp_path):
+    """Writers write to buffers on two nodes, at full rate and at a quarter. There is one `off`."""
     samples = [treated("off", 9e9, {"rate": 0})]
     for comm_node, fom in ((0, 5e9), (1, 6e9)):
         for rate, share in (("full", 1.0), ("25%", 1.5)):
@@ -166,10 +173,10 @@ def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(
     assert [point.comp_par_b_s for point in points] == [5e9, 6e9]
 
 
-def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
-    """The host of `nimc` may differ from the target, whose agent recorded its own facts."""
+def test_facts_recorded_by_the_target_are_used_and_emulation_is_noted(tmp_path):
+    """The target may differ from the host of `nimc`. The target's agent recorded its facts."""
     samples = [replace(one, notes=["NUMA nodes are emulated"]) for one in off_and_on(node=0)]
-    # Four nodes with a core each, and one with memory alone.
+    # Four NUMA nodes have a core each; one has only memory.
     numa_nodes = [{"number": i, "cpus": [i] if i < 4 else []} for i in range(5)]
     seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": numa_nodes}}}
     sweep = sweep_of_run(write(tmp_path, samples, seen, numa_nodes=1), 0)
@@ -181,7 +188,7 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     assert sweep.notes[0] in fit_parts(model)
 
 
-def test_nodes_whose_numbers_have_gaps_have_places_in_the_model(tmp_path):
+def test_numa_nodes_are_renumbered_if_their_numbers_have_gaps(tmp_path):
     """Two sockets with cores on nodes 0 and 8, and a GPU's memory on node 1."""
     cpus = {0: [0], 1: [], 8: [1]}
     host = {
@@ -208,13 +215,13 @@ TRIAD = [replace(one, case="triad", key=one.arm) for one in off_and_on()]
         ([made_sample("off", 0, 5e9, 1, outcome="no_fom")], 1, "no sample of membench that counts"),
     ],
 )
-def test_what_is_no_sweep(tmp_path, samples, nodes, message):
+def test_samples_that_are_no_sweep_are_refused(tmp_path, samples, nodes, message):
     with pytest.raises(InputError, match=message):
         sweep_of_run(write(tmp_path, samples, numa_nodes=nodes, sockets=nodes), 0)
 
 
-def test_of_several_kernels_one_is_read(tmp_path):
-    """The kernel that names leave out is the first one."""
+def test_one_of_several_kernels_is_read(tmp_path):
+    """By default it is the first kernel, whose name is left out in names of treatments."""
     run = write(
         tmp_path,
         [
@@ -232,5 +239,5 @@ def test_of_several_kernels_one_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("record", [[], {"nodes": []}, {"nodes": {"a": {"sockets": "x"}}}])
-def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
+def test_an_invalid_record_of_the_target_is_ignored(tmp_path, record):
     assert sweep_of_run(write(tmp_path, off_and_on(), record), None).numa_nodes == 1

@@ -1,4 +1,8 @@
-"""References by hand (20 GB/s and 2 s, 10 % allowed), and what differs in provenance."""
+"""Tests notes that are added to results.
+
+They are about references of a machine (20 GB/s and 2 s, with a tolerance of 10 %), the share of the
+link that writers reach, differences in provenance, and proven memory contention.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +35,7 @@ ROW = result(off_median=2e10, unit="B/s", better="higher", notes=["a caveat"])
     ("case", "unit", "off", "better", "slower"),
     [
         ("stream", "B/s", 1.83e10, "higher", False),  # 20 / 18.3 = 1.093
-        ("stream", "B/s", 1.79e10, "higher", True),  # 0.895 of it
+        ("stream", "B/s", 1.79e10, "higher", True),  # 0.895 of the reference
         ("melt", "s", 2.19, "lower", False),
         ("melt", "s", 2.21, "lower", True),
         ("other", "s", 99.0, "lower", False),
@@ -43,7 +47,9 @@ ROW = result(off_median=2e10, unit="B/s", better="higher", notes=["a caveat"])
         ("stream", "1/s", 1.80e10, "lower", False),
     ],
 )
-def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, better, slower):
+def test_a_baseline_is_slower_if_it_misses_the_reference_by_more_than_the_tolerance(
+    case, unit, off, better, slower
+):
     row = replace(ROW, case=case, unit=unit, off_median=off, better=better)
     (compared,) = compare_with_references([row], HEADER)
     assert compared.slower_than_reference is slower
@@ -51,8 +57,8 @@ def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, b
 
 
 @pytest.mark.parametrize(("better", "off"), [("higher", 6.0), ("lower", 10.0)])
-def test_what_falls_short_by_just_what_is_allowed_is_not_slower(better, off):
-    """A quarter of 8, exactly: none of these figures is rounded."""
+def test_a_baseline_that_misses_the_reference_by_just_the_tolerance_is_not_slower(better, off):
+    """The tolerance is exactly a quarter of 8, so no figure is rounded."""
     head = header(facts={"site": {"references": {"stream": 8.0}, "reference_tolerance": 0.25}})
     row = replace(ROW, case="stream", off_median=off, better=better)
     assert not compare_with_references([row], head)[0].slower_than_reference
@@ -73,8 +79,8 @@ def test_levels_other_than_the_first_have_no_reference():
     ("better", "accepted", "refused"),
     [("lower", (1.0, 109.0), (111.0, 1000.0)), ("higher", (91.0, 1000.0), (89.0, 1.0))],
 )
-def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
-    # ReFrame's own judgement of figures near 100 with a tolerance of a tenth.
+def test_reframe_accepts_and_refuses_figures_by_the_bounds(better, accepted, refused):
+    # ReFrame itself compares these figures with a reference of 100 and a tolerance of a tenth.
     for value in accepted:
         assert sn.evaluate(sn.assert_reference(value, 100.0, *reference_bounds(better, 0.1)))
     for value in refused:
@@ -82,11 +88,11 @@ def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
             sn.evaluate(sn.assert_reference(value, 100.0, *reference_bounds(better, 0.1)))
 
 
-# The share of the link that writers reach alone.
+# The share of the link's rate that writers reach without the application.
 
 
 def runs_with_rate_alone(rate_b_s, transport="InfiniBand", **changes):
-    """Runs whose writer reaches this rate without the application."""
+    """Return runs whose writer reaches this rate without the application."""
     runs = samples(replace(STREAM, transport=transport), pairs=6)
     changes = {"rate_alone_b_s": rate_b_s, **changes}
     return judge_samples(frame_of([at_rate(one, rate_b_s, **changes) for one in runs]))
@@ -108,7 +114,7 @@ def runs_with_rate_alone(rate_b_s, transport="InfiniBand", **changes):
             {},
             ["the link's rate is not known: `full` is what the writers reached alone"],
         ),
-        # Throttled writers get no note, nor do emulated ones.
+        # Throttled writers and emulated writes get no note.
         (10e9, 25e9, {"asked_b_s": 10e9}, []),
         (10e9, 25e9, {"transport": "soft-RoCE"}, []),
     ],
@@ -123,7 +129,7 @@ def test_writers_at_full_rate_say_which_share_of_the_link_they_reach(
 
 
 def test_each_target_has_a_link_of_its_own():
-    """Two writers into two nodes reach 40 GB/s together: 20 of 25 GB/s on each link."""
+    """Two writers to two nodes reach 40 GB/s together, so each reaches 20 of its link's 25 GB/s."""
     runs = samples(replace(STREAM, transport="InfiniBand"), pairs=6)
     placed_runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in runs]
     head = header(facts={"site": {"nic": {"link_rate_b_s": 25e9}}})
@@ -131,7 +137,7 @@ def test_each_target_has_a_link_of_its_own():
     assert row.notes == ["writers alone reached 80 % of the link's rate, 25.00 GB/s"]
 
 
-# A note names what differs between the blocks of a case, and nothing else.
+# A note names facts in the provenance that differ between blocks of a case.
 
 
 _NODE = {
@@ -153,7 +159,7 @@ _NEWER = [{"name": "mlx5_0", "firmware": "20.32"}]
 
 
 def _node(**changes: object) -> dict[str, Any]:
-    """A block on another node, with other facts."""
+    """Return changes of a block's provenance: it ran on node b, which has other facts."""
     return {"nodes": {"b": {**_NODE, **changes}}}
 
 
@@ -166,9 +172,9 @@ def _node(**changes: object) -> dict[str, Any]:
         (_node(kernel="6.6"), "kernel"),
         (_node(cpu_model="Other", governor="powersave"), "CPU model, governor"),
         (_node(rdma=_NEWER), "NIC firmware"),
-        # One node of the block is of another kind; and of facts that only one block has, and of
-        # records by others, nothing is known.
+        # One of two nodes of the block has another kernel.
         ({"nodes": {"a": _NODE, **_node(kernel="6.6")["nodes"]}}, "kernel"),
+        # A fact that only one block has, and a record with another format, cannot be compared.
         (_node(microcode="0x2"), ""),
         ({"nodes": {"a": 1, "b": {"rdma": 3}}}, ""),
         ({"commit": "def"}, "commit"),
@@ -178,10 +184,10 @@ def _node(**changes: object) -> dict[str, Any]:
         ({"modules": ["gcc/14"]}, "modules"),
     ],
 )
-def test_a_case_says_where_its_blocks_were_made_in_several_ways(
+def test_a_note_names_facts_that_differ_between_blocks_of_a_case(
     changes: dict[str, Any], differs: str
 ) -> None:
-    """Blocks 0 and 1 count. The provenance of the third does not matter, since it was rejected."""
+    """Samples of provenance 0 and 1 count. Provenance 2 is ignored: its sample was rejected."""
     samples = pl.DataFrame(
         {"case": "stream", "provenance": ["0", "1", "2"], "status": ["counts"] * 2 + ["rejected"]}
     )
@@ -190,7 +196,7 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
     stream, lammps = note_provenance_changes(rows, samples, records)
     notes = [f"provenance differs between blocks: {differs}"] if differs else []
     assert (stream.notes, lammps.notes) == ([*notes, "a caveat"], [])
-    # A record that is lost says nothing.
+    # If a record of provenance is lost, nothing is compared with it.
     del records["1"]
     assert note_provenance_changes(rows, samples, records) == rows
 
@@ -201,16 +207,18 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
         # Messages have 64 KiB; older samples have no footprint.
         (["device"], None, None, 32 << 10, "memory contention"),
         (["memory", "device"], None, None, 32 << 10, "memory contention"),
-        (["device"], None, None, 64 << 10, "slower under RDMA writes"),  # may stay in a cache
+        # Messages may stay in a cache.
+        (["device"], None, None, 64 << 10, "slower under RDMA writes"),
         (["device"], None, None, None, "slower under RDMA writes"),
-        (["device"], 0.11, None, 64 << 10, "memory contention"),  # a tenth of it reached memory
+        # At least a tenth of the written bytes must reach memory.
+        (["device"], 0.11, None, 64 << 10, "memory contention"),
         (["device"], 0.09, None, 64 << 10, "slower under RDMA writes"),
         (["unproven", "device"], 0.5, None, 32 << 10, "slower under RDMA writes"),
         (["device"], None, 96 << 10, 64 << 10, "memory contention"),
         (["device"], None, 96 << 10, 96 << 10, "slower under RDMA writes"),
     ],
 )
-def test_contention_is_named_where_proven_writes_reached_memory(
+def test_contention_is_named_if_proven_writes_reached_memory(
     proofs: list[str],
     counted_share: float | None,
     footprint_b: int | None,
@@ -218,7 +226,10 @@ def test_contention_is_named_where_proven_writes_reached_memory(
     verdict: str,
     tmp_path: Path,
 ) -> None:
-    """In each run 1 GB/s are written for 2 s; off writes 5e6 lines of 64 B into memory."""
+    """In each run with writes, 1 GB/s are written for 2 s.
+
+    In a run without writes, the application itself writes 5e6 lines of 64 B into memory.
+    """
     case = replace(STREAM, effects={"on": 1.35, "aa": 1.0}, transport="InfiniBand", origin="far")
     runs = []
     for number, sample in enumerate(samples(case, pairs=6)):
@@ -246,7 +257,7 @@ def test_contention_is_named_where_proven_writes_reached_memory(
     counters = read_counters(tmp_path, tool_frame)
     (named,) = name_contention([under_tool], tool_frame, counters, hosts)
     assert named.verdict == verdict
-    # A row of emulated writes, or without a loss, never gets this verdict.
+    # An effect of emulated writes, or one without a loss, never gets this verdict.
     for other in (Verdict.EMULATED, Verdict.INCONCLUSIVE):
         row = replace(effects[0], verdict=other)
         assert name_contention([row], frame, read_counters(tmp_path, frame), hosts) == [row]

@@ -1,4 +1,8 @@
-"""Prices and gains of remedies, on ratios chosen so that every figure follows by hand."""
+"""Tests prices and gains of remedies.
+
+A price is the loss by a remedy without writes, a gain what it saves under writes. Ratios of times
+are chosen so that every figure can be worked out by hand.
+"""
 
 from dataclasses import replace
 
@@ -49,13 +53,13 @@ def test_prices_and_gains_by_hand(better: Better) -> None:
     assert measured["price", "off@cores=1", "off"].at == {}
 
 
-def test_noise_floors_of_both_levels_are_enclosed() -> None:
+def test_the_noise_floor_of_a_contrast_covers_those_of_both_levels() -> None:
     times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
     measured = contrasts_of(frame(samples(remedies(times=times), pairs=6)))
     for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
         assert measured[key].noise_floor.low == pytest.approx(0.98)
         assert measured[key].noise_floor.high == pytest.approx(1.03)
-    # No A/A comparison was made with the tool, nor, below, without it.
+    # With the tool, no A/A comparison was made. Below, the one without the tool is removed.
     assert measured["price", "off@tool=p", "off"].noise_floor is None
     lost = changed(samples(remedies(), pairs=6), lambda s: reject(s, "no_fom", ""), "aa")
     assert contrasts_of(frame(lost))["price", "off@cores=1", "off"].noise_floor is None
@@ -81,7 +85,7 @@ def test_levels_in_another_unit_are_not_compared() -> None:
     assert {row.factor for row in contrasts_of(frame(runs)).values()} == {"tool"}
 
 
-def test_factors_of_the_writes_alone_make_no_contrast() -> None:
+def test_factors_that_only_change_the_writes_make_no_contrast() -> None:
     times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
     assert contrasts_of(frame(samples(remedies(times=times), pairs=6))) == {}
 
@@ -99,7 +103,7 @@ def test_moving_the_writes_costs_nothing_without_writes_and_reads_are_other_traf
     assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
 
 
-def test_every_treatment_is_held_against_its_own_baseline() -> None:
+def test_every_treatment_is_compared_with_its_own_baseline() -> None:
     judged = frame(samples(remedies(), pairs=6))
     by_arm = {row.arm: row for row in rows(judged)}
     assert list(by_arm) == [
@@ -118,7 +122,7 @@ def test_every_treatment_is_held_against_its_own_baseline() -> None:
     assert by_arm["on@cores=1,tool=p"].slowdown.value == pytest.approx(1.32 / 1.155)
     assert by_arm["on@cores=1"].baseline == "off@cores=1"
     assert by_arm["on@rate=25%"].factors == {"cores": 0, "tool": "none", "rate": "25%"}
-    # The floor of a row is the one with its baseline.
+    # The noise floor of a row is the comparison of its own baseline with itself.
     assert by_arm["on@cores=1"].noise_floor.low == pytest.approx(1.0)
     assert by_arm["on@tool=p"].noise_floor is None
     assert by_arm["aa@cores=1"].verdict == "baseline repeatability"
@@ -129,9 +133,11 @@ def test_every_treatment_is_held_against_its_own_baseline() -> None:
 
 
 def test_a_difference_is_shown_over_all_prices_and_over_all_gains() -> None:
-    """One of 2^8 signs on either side, of 3/16 of the error: 0.0417 is enough for one price only.
+    """Error levels by hand.
 
-    With twelve pairs, 2 / 2^12 of 9/64 is 0.0035: enough for four prices and five gains.
+    With eight pairs, the least two-sided p value is 2 / 2^8. The first analysis has 3/16 of the
+    error, so this is 0.0417, which is enough for one price only. With twelve pairs, 2 / 2^12 over
+    9/64 is 0.0035, which is enough for four prices and five gains.
     """
     all_runs = samples(remedies(), pairs=12)
     few = [run for run in all_runs if run.pair < 8]
@@ -149,7 +155,7 @@ def test_a_difference_is_shown_over_all_prices_and_over_all_gains() -> None:
 
 @pytest.mark.parametrize(("prices", "shown"), [(14, True), (15, False)])
 def test_prices_share_an_error_of_five_percent(prices: int, shown: bool) -> None:
-    """Of twelve pairs, 2 / 2^12 over 9/64 is 0.00347: below 0.05 / 14, above 0.05 / 15."""
+    """With twelve pairs, 2 / 2^12 over 9/64 is 0.00347: below 0.05 / 14, above 0.05 / 15."""
     case = remedies(times={"off@cores=1": 1.1})
     runs = [
         run

@@ -1,4 +1,7 @@
-"""Results of pairs: which runs count, controls, repeated runs, first attempts, blocks."""
+"""Tests results that are computed from pairs of runs.
+
+They test which runs count, controls, repeated runs, first attempts, blocks, verdicts and notes.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +31,8 @@ from tests.analysis.synthetic import (
     two_unit_samples,
 )
 
-#: Rates of the six pairs below, by hand: off, on, spin, aa.
+#: Rates (GB/s or the like) of six pairs, in the order off, on, spin, aa. Results are worked out
+#: from them by hand.
 RATES = [
     (12.0, 8.0, 11.0, 12.1),
     (12.4, 8.0, 11.1, 12.3),
@@ -37,7 +41,7 @@ RATES = [
     (12.1, 7.9, 11.0, 12.2),
     (12.3, 8.3, 11.4, 12.0),
 ]
-#: Between hosts, with a control.
+#: A case with writes between hosts and a control.
 FAR = Case(
     name="x",
     unit="s",
@@ -58,7 +62,7 @@ def _by_arm(runs: list[Sample]) -> dict[str, Result]:
 
 
 def _with_scaled_times(runs: list[Sample], **factors: float) -> list[Sample]:
-    """The runs, with the times of each arm in `factors` multiplied by its factor."""
+    """Return the runs, with the times of each arm in `factors` multiplied by its factor."""
     return [replace(s, fom=s.fom * factors.get(s.arm, 1.0)) if s.fom else s for s in runs]
 
 
@@ -77,22 +81,25 @@ def test_six_pairs_by_hand() -> None:
         ("spin", "control"),
         ("aa", "floor"),
     ]
-    # Against the geometric mean of off and aa: 1.5062, 1.5438, 1.4878, 1.5494, 1.5380, 1.4637.
-    # Half of the pairs lie below 1.507 and half above 1.537, the geometric middle is 1.5220.
+    # Slowdowns of the pairs, against the geometric mean of off and aa, are 1.5062, 1.5438, 1.4878,
+    # 1.5494, 1.5380 and 1.4637. Half of them are below 1.507 and half above 1.537; the geometric
+    # middle is 1.5220.
     assert on.slowdown.value == pytest.approx(1.5220, abs=0.008)
     assert 1.4637 <= on.slowdown.low < 1.4878
     assert 1.5438 < on.slowdown.high <= 1.5494 * 1.005
     assert (on.off_median, on.on_median) == (pytest.approx(12.25), pytest.approx(8.05))
     assert on.noise_floor == pytest.approx((12.0 / 12.1, 12.3 / 12.0))
     assert on.control == (spin.slowdown.low, spin.slowdown.high)
-    # spin/on of each pair, which are the times' inverse: 11/8 to 11.4/8.3, one against one.
+    # Rates of spin divided by those of on are ratios of times. They are 11/8 to 11.4/8.3, since
+    # each run of on is compared with one run of spin.
     over = on.over_control
     assert (over.low, over.high) == pytest.approx((11.2 / 8.2, 11.3 / 8.1))
-    # off: mean 12.2667, squares about it 0.23333, five degrees of freedom; so with on: 8.08333,
-    # squares 0.10833.
+    # Rates of off have the mean 12.2667, a sum of squared deviations of 0.23333 and five degrees of
+    # freedom. Rates of on have the mean 8.08333 and a sum of 0.10833.
     assert on.off_spread == pytest.approx((0.23333 / 5) ** 0.5 / 12.26667, rel=1e-4)
     assert on.on_spread == pytest.approx((0.10833 / 5) ** 0.5 / 8.08333, rel=1e-4)
-    # Slower than off in one of 3^6 exchanges, than the control in one of 2^6: of a quarter.
+    # Of 3^6 exchanges of runs, one has on as slow against off; of 2^6, one against the control. An
+    # analysis after six pairs has a quarter of the error.
     assert on.p.slower >= 4 * 3**-6
     assert (on.p.above_control, on.verdict) == (4 / 2**6, "not above the control")
     assert (spin.verdict, aa.verdict) == ("control", "baseline repeatability")
@@ -107,7 +114,7 @@ def test_six_pairs_by_hand() -> None:
 
 
 def _with_failed_run(arm: str, pair: int, outcome: Outcome, again: bool = False) -> list[Sample]:
-    """The runs by hand, of which one failed; with `again`, it was repeated."""
+    """Return the runs by hand, of which one failed; with `again`, it was repeated."""
     runs = []
     for s in _by_hand():
         if (s.arm, s.pair) == (arm, pair):
@@ -119,13 +126,13 @@ def _with_failed_run(arm: str, pair: int, outcome: Outcome, again: bool = False)
     return runs
 
 
-def test_a_rejected_run_takes_its_pair_with_it_and_says_why() -> None:
+def test_a_rejected_run_removes_its_pair_and_its_reason_is_shown() -> None:
     rows = _results(_with_failed_run("on", 2, "injector_died"))
     assert [(row.pairs, row.rejected) for row in rows] == [(5, 1), (6, 0), (6, 0)]
     assert (rows[0].verdict, rows[0].slowdown) == ("too few pairs", None)
     why = {"key": "stream/0/2/on/0", "outcome": "injector_died", "reason": "why"}
     assert rows[0].rejections == [why]
-    # A baseline is missing in all pairs that it is part of.
+    # A rejected baseline run removes its pair from all arms.
     without_baseline = _results(_with_failed_run("off", 0, "application_failed"))
     assert [(row.pairs, row.rejected) for row in without_baseline] == [(5, 1)] * 3
     repeated = _results(_with_failed_run("on", 2, "rejected", again=True))[0]
@@ -170,7 +177,7 @@ def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one(
 
 
 def test_rates_of_writers_are_harmonic_means_over_pairs() -> None:
-    """Rates of 1, 1, 1, 1, 2 and 4 GB/s: six seconds for 4.75 s of the first; alone, all double."""
+    """Rates are 1, 1, 1, 1, 2 and 4 GB/s, so 6 GB take 4.75 s. Uncontended rates are the double."""
 
     def written(s: Sample) -> Sample:
         rate_b_s = {4: 2e9, 5: 4e9}.get(s.pair, 1e9)
@@ -184,7 +191,10 @@ def test_rates_of_writers_are_harmonic_means_over_pairs() -> None:
 
 
 def test_the_role_of_a_treatment_decides_whether_it_needs_writers() -> None:
-    """An arm that no table knows: as a control it needs no writer, as an effect it does."""
+    """An arm has a name that the program does not know.
+
+    If its role is control, it needs no writer; if its role is effect, it needs one.
+    """
     silent = changed(_by_hand(), lambda s: replace(s, arm="mine", writers=[]), "spin")
     by_arm = _by_arm(silent)
     assert (by_arm["mine"].role, by_arm["mine"].pairs) == ("control", 6)
@@ -203,7 +213,7 @@ def test_every_case_has_its_rows_even_without_any_pair() -> None:
     assert not any("next allocation" in note for note in rows[0].notes)
 
 
-def test_units_may_differ_between_baselines_and_not_within_one() -> None:
+def test_units_may_differ_between_baselines_but_not_within_one() -> None:
     runs = two_unit_samples()
     on, idle = _results(runs)
     assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
@@ -222,7 +232,7 @@ def test_units_may_differ_between_baselines_and_not_within_one() -> None:
     ("arms", "outcome", "requested", "least", "reasons"),
     [
         (("on",), "rejected", ["on", "aa", "spin"], 1, {"on": "why", "spin": "no run was made"}),
-        # The second was never run, since the block ended with its baseline.
+        # `on@c=1` was never run, since the block ended when the baseline failed.
         (("off",), "application_failed", ["on", "on@c=1"], 1, {"on": "why", "on@c=1": "why"}),
         (("on",), "rejected", ["aa"], 2, {}),
     ],
@@ -257,16 +267,17 @@ def test_an_effect_that_needs_more_pairs_for_its_family_says_so() -> None:
     for pairs, decided in ((7, False), (8, True)):
         on = _results(samples(clear, pairs=pairs), rule)[0]
         assert (on.family, on.verdict != "inconclusive") == (20, decided)
-        alone = any("a verdict over 20 questions needs more pairs" in note for note in on.notes)
-        assert alone != decided
+        is_noted = any("a verdict over 20 questions needs more pairs" in note for note in on.notes)
+        assert is_noted != decided
     assert _results(samples(clear, pairs=6))[0].verdict != "inconclusive"
 
 
 def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> None:
     """`on` is 10 % slower than `off`, and 3 % slower than `spin`.
 
-    With six pairs, one of 2^6 exchanges over a quarter of the error is 0.0625, which is above 0.05.
-    With eight, one of 2^8 over 3/16 is 0.0208, which is not.
+    With six pairs, the p value is that of one of 2^6 exchanges, over a quarter of the error:
+    0.0625, which is above 0.05. With eight pairs, it is one of 2^8 over 3/16: 0.0208, which is
+    below 0.05.
     """
     rows = {n: _by_arm(samples(FAR, pairs=n))["on"] for n in (6, 8)}
     assert (rows[6].p.above_control, rows[8].p.above_control) == pytest.approx((1 / 16, 1 / 48))
@@ -275,25 +286,26 @@ def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> No
     step = next_step([rows[6]], _header_with_cap(6), commands())
     assert step.startswith("Next: measure more pairs: `nimc run quick --machine far --pairs 8`")
     assert rows[8].verdict == "slower under emulated writes"
-    # No slower than the control: its own interval does not say otherwise.
+    # If `on` is not slower than the control, its interval against the control does not exclude 1.
     row = _by_arm(_with_scaled_times(samples(FAR, pairs=8), on=1 / 1.03))["on"]
     assert row.verdict == "not above the control"
     assert not any("needs more pairs" in note for note in row.notes)
     assert "origins on other hosts" in next_step([row], _header_with_cap(8), commands())
-    # The control counts in five pairs.
+    # With five pairs of the control, there is no comparison with it.
     few = [s for s in samples(FAR, pairs=8) if s.arm != "spin" or s.pair < 5]
     assert _by_arm(few)["on"].over_control is None
 
 
 def _header_with_cap(cap: int, **changes: Any) -> RunHeader:
-    """The header of a run of at most `cap` pairs."""
+    """Return the header of a campaign run of at most `cap` pairs."""
     return header(campaign="quick", machine="far", pairs_cap=cap, **changes)
 
 
 @pytest.mark.parametrize(
     ("verdict", "pairs", "cap", "beside", "more"),
     [
-        # A run goes on up to its cap or more, and never to fewer pairs than another row has.
+        # A campaign run is continued up to its cap or beyond, and to at least as many pairs as any
+        # other row has.
         (Verdict.TOO_FEW_PAIRS, 3, 12, 12, 12),
         (Verdict.TOO_FEW_PAIRS, 3, 12, 13, 16),
         (Verdict.INCONCLUSIVE, 12, 12, 12, 16),
@@ -315,7 +327,7 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_the_time_of_more_pairs_is_that_of_the_treatment_with_the_fewest(is_reversed: bool) -> None:
-    """Up to 16 pairs of 60 s: `on@rate=25%` has 7 of them. The control does not count."""
+    """Each pair takes 60 s. `on@rate=25%` has 7 of 16 pairs. The control does not count."""
     open_verdict = {"verdict": Verdict.TOO_FEW_PAIRS, "slowdown": None}
     rows = [
         result(pairs=12, **open_verdict),
@@ -330,7 +342,7 @@ def test_the_time_of_more_pairs_is_that_of_the_treatment_with_the_fewest(is_reve
 
 @pytest.mark.parametrize("left", [1.02, 0.98])
 def test_a_carry_over_is_noted_and_makes_no_effect(left: float) -> None:
-    """Writes do nothing, but `off` and `aa` right after them take `left` times as long."""
+    """Writes have no effect, but `off` and `aa` right after them take `left` times as long."""
     remote = {"origin": "a-1", "transport": "InfiniBand"}
     case = Case(
         name="x",
@@ -355,13 +367,13 @@ def test_a_carry_over_is_noted_and_makes_no_effect(left: float) -> None:
     (note,) = noted[1]
     assert f" {left}" in note
     assert remedy_of(note).startswith("set `rest: 2s`")
-    # Against all baselines `on` is faster, or slower.
+    # Without the rule on carry-over, `on` would be faster than its baselines, or slower.
     assert rows[1].slowdown.high < 1 if left > 1 else rows[1].slowdown.low > 1
     assert [row.verdict for row in rows] == ["no effect", "no effect"]
 
 
-def test_a_row_says_where_writes_widen_the_scatter() -> None:
-    """Every second run with writes takes 10 % longer, the others as long as without."""
+def test_a_note_tells_that_writes_widen_the_scatter() -> None:
+    """Every second run with writes takes 10 % longer, the others as long as without writes."""
     remote = {"origin": "a-1", "transport": "InfiniBand"}
     case = Case(
         name="x",
@@ -390,7 +402,9 @@ def test_a_row_says_where_writes_widen_the_scatter() -> None:
 def test_notes_name_emulation_allocations_and_width() -> None:
     rule = StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6)
     on = _results(samples(STREAM, blocks=2, pairs=4), rule)[0]
-    assert on.verdict == "slower under emulated writes"  # precision bars only 'no effect'
+    assert (
+        on.verdict == "slower under emulated writes"
+    )  # the precision matters only for 'no effect'
     words = ("synthetic", "emulation", "2 measured, 3 needed", "8 pairs (at most 8); 0.0 %")
     assert all(word in note for note, word in zip(on.notes, words, strict=True))
     uncapped = _results(samples(STREAM, blocks=2, pairs=4), replace(rule, pairs_cap=None))[0]
@@ -402,14 +416,17 @@ def test_a_remote_origin_needs_no_control() -> None:
     on = _results(samples(remote))[0]
     assert (on.verdict, on.control) == ("slower under RDMA writes", None)
     assert (on.p.above_control, on.interval) == (None, (on.slowdown.low, on.slowdown.high))
-    alone = "the interval does not cover the next allocation (1 measured, 3 needed)"
-    assert on.notes == ["synthetic", alone]
+    note = "the interval does not cover the next allocation (1 measured, 3 needed)"
+    assert on.notes == ["synthetic", note]
     local = replace(remote, origin=STREAM.origin)
     assert _results(samples(local))[0].verdict == "control missing"
 
 
 def test_the_repeated_baseline_counts_as_a_baseline() -> None:
-    """Off 10 s, aa 10.4 s and 9.6 s in turn, on 12 s: against off alone it is 1.2 exactly."""
+    """`off` takes 10 s, `aa` takes 9.6 s and 10.4 s in turn, `on` takes 12 s.
+
+    If only `off` is the baseline, the slowdown is exactly 1.2.
+    """
     case = Case(
         name="x",
         unit="s",
@@ -422,7 +439,7 @@ def test_the_repeated_baseline_counts_as_a_baseline() -> None:
     in_turn = (9.6, 10.4)
     runs = changed(samples(case, pairs=8), lambda s: replace(s, fom=in_turn[s.pair % 2]), "aa")
     row = _by_arm(runs)["on"]
-    # Against the geometric means of 10 and 9.6, of 10 and 10.4.
+    # Baselines of the pairs are the geometric means of 10 and 9.6, and of 10 and 10.4.
     low, high = 12 / (10 * 10.4) ** 0.5, 12 / (10 * 9.6) ** 0.5
     assert row.slowdown.low <= low < high <= row.slowdown.high
     row = _by_arm(changed(runs, lambda s: reject(s, "no_fom", "no Loop time"), "aa"))["on"]
@@ -431,7 +448,10 @@ def test_the_repeated_baseline_counts_as_a_baseline() -> None:
 
 
 def test_the_control_is_judged_within_pairs() -> None:
-    """Pairs differ by 20 %, and each has on 2 % above spin: the intervals overlap, pairs do not."""
+    """Pairs differ by up to 20 %, and in each pair `on` is 2 % slower than `spin`.
+
+    So the intervals of both overlap, although `on` is slower in every pair.
+    """
     case = replace(FAR, effects={"on": 1.1, "spin": 1.08, "aa": 1.0}, noise=0.001)
     runs = samples(case, pairs=10)
     slow = changed(runs, lambda s: replace(s, fom=s.fom * (1 + s.pair / 50)), "on", "spin")
@@ -443,7 +463,10 @@ def test_the_control_is_judged_within_pairs() -> None:
 
 
 def repeated(sound: list[Sample], arm: str, factor: float) -> list[Sample]:
-    """The runs; those of `arm` repeat rejected first attempts that took `factor` times as long."""
+    """Return the runs, with a rejected first attempt before each run of `arm`.
+
+    A first attempt took `factor` times as long as the accepted run.
+    """
     runs = []
     for run in sound:
         if run.arm == arm and run.fom:
@@ -458,9 +481,9 @@ def repeated(sound: list[Sample], arm: str, factor: float) -> list[Sample]:
 @pytest.mark.parametrize(
     ("arm", "factor", "words"),
     [
-        # Of runs under writes that took 1.5, only those of 1.2 were accepted.
+        # First attempts under writes had a slowdown of 1.5, accepted runs one of 1.2.
         ("on", 1.25, ["on is 1.5 instead of 1.2", "control's is 1.5 instead of 1.2"]),
-        # The control's slow first attempts of 1.3 left 1.0.
+        # First attempts of the control had a slowdown of 1.3, accepted runs none.
         ("spin", 1.3, ["control's is 0.9231 instead of 1.2"]),
         ("on", 1.0, []),
     ],
@@ -468,7 +491,7 @@ def repeated(sound: list[Sample], arm: str, factor: float) -> list[Sample]:
 def test_first_attempts_that_differ_give_a_warning(
     arm: str, factor: float, words: list[str]
 ) -> None:
-    """All first attempts of an arm were rejected and repeated: half of its runs."""
+    """All first attempts of an arm were rejected, so half of its runs were rejected."""
     case = Case(
         name="x",
         unit="s",
@@ -513,7 +536,10 @@ def test_first_attempts_give_a_warning_beyond_half_the_width_of_the_interval(
 
 
 def test_blocks_of_different_lengths_give_the_same_effects_as_of_one_length() -> None:
-    """Runs of the second block take twice as long: pairs lie within blocks, medians do not."""
+    """Runs of the second block take twice as long.
+
+    A pair is within one block, so effects do not change. Medians are over all blocks.
+    """
     case = Case(
         name="x",
         unit="s",
@@ -542,7 +568,7 @@ def test_from_three_allocations_on_the_next_one_is_covered() -> None:
 
 
 def test_allocations_that_agree_by_chance_do_not_narrow_the_next_one() -> None:
-    """By hand: each allocation has the same three ratios about 1.05, so its centre is 1.05."""
+    """Each allocation has the same three ratios about 1.05, so the centre of each is 1.05."""
     case = replace(LAMMPS, effects={"on": 1.05, "aa": 1.0}, noise=0.0)
     ratios = [0.9, 1.0, 1.1]
     runs = [
@@ -555,7 +581,7 @@ def test_allocations_that_agree_by_chance_do_not_narrow_the_next_one() -> None:
     assert (row.next.low, row.next.high) == (row.slowdown.low, row.slowdown.high)
 
 
-# The rule, and what rows say of themselves.
+# The stopping rule, and texts and figures of a result.
 
 
 def test_the_stopping_rule_comes_from_the_header() -> None:
@@ -619,7 +645,8 @@ def test_verdict_texts_and_reported_figures_of_a_row() -> None:
         mean=Estimate(1.6, 1.1, 1.9),
     )
     assert reported_figures(row) == {
-        # The median of its runs, not 1.5 times 2 s; work of 100 node-hours takes 160.
+        # `typical_on` is the median of the runs, not 1.5 times 2 s. With a mean of 1.6, work of 100
+        # node-hours takes 160.
         "typical_off": (2.0, "s"),
         "typical_on": (1.9, "s"),
         "extra_node_hours_on": (pytest.approx(60.0), "per 100"),

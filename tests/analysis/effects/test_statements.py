@@ -1,4 +1,7 @@
-"""Statements over all hypotheses of a campaign, of p values given by hand."""
+"""Tests which statements p values show if a campaign has several hypotheses.
+
+P values are given by hand.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +19,8 @@ from analysis.effects.statements import (
 from records.sample import Level
 from tests.analysis.synthetic import result
 
-#: P values of 'slower', whose level over a campaign is 0.04: shown as one of two hypotheses; shown
-#: only as the last one that is left.
+#: P values of 'slower', whose error level over a campaign is 0.04. The small one is shown among two
+#: hypotheses; the large one only if it is the last hypothesis left.
 SMALL, LARGE = 0.02, 0.03
 
 
@@ -44,14 +47,18 @@ def effect(
 
 
 def baseline_effect(unstable: float, treatment: str = "on", case: str = "a") -> Result:
-    """Return an effect that shows nothing but this p value of its baseline."""
+    """Return an effect of which only the p value of its baseline may show something."""
     return effect(treatment, 1.0, case, unstable=unstable)
 
 
 def statements_of(
     effects: Sequence[Result], requested: Sequence[tuple[str, str]] = (), baselines: int = 0
 ) -> list[Statements]:
-    """Return what is shown of each effect; `requested`: case and treatment of further ones."""
+    """Return the statements shown of each effect.
+
+    `requested` has case and treatment of more hypotheses, `baselines` is the number of baselines
+    that the campaign requests.
+    """
     tested = hypotheses([*((row.case, row.arm) for row in effects), *requested])
     return statements_shown(effects, tested, baselines)
 
@@ -69,14 +76,14 @@ def shows(
 def test_measured_cases_are_hypotheses() -> None:
     assert shows("slower", [effect("on", LARGE)]) == [True]
     assert shows("slower", [effect("on", LARGE), effect("on", LARGE, "b")]) == [False, False]
-    # 0.02 is shown as one of two; then one is left.
+    # 0.02 is shown among two hypotheses; then 0.03 is the only one left.
     assert shows("slower", [effect("on", SMALL), effect("on", LARGE, "b")]) == [True, True]
 
 
 def test_requested_cases_and_arms_are_hypotheses_before_they_are_measured() -> None:
     assert shows("slower", [effect("on", LARGE)], [("b", "on")]) == [False]
     assert shows("slower", [effect("on", LARGE)], [("a", "daly")]) == [False]
-    # One that is measured is not counted twice.
+    # A requested treatment that is measured is not counted twice.
     assert shows("slower", [effect("on", SMALL)], [("a", "on"), ("b", "on")]) == [True]
 
 
@@ -101,7 +108,7 @@ def rate_effects(
         ((0.0, 0.05, 0.0), [False, False, False]),
     ],
 )
-def test_rates_are_one_hypothesis_tested_from_the_full_one_down(
+def test_rates_are_one_hypothesis_tested_from_the_full_rate_down(
     slower: Sequence[float], shown: list[bool]
 ) -> None:
     requested = [("a", treatment) for treatment in RATES]
@@ -115,7 +122,7 @@ def test_rates_are_one_hypothesis_tested_from_the_full_one_down(
 def test_no_effect_is_tested_from_the_lowest_rate_up(
     within: Sequence[float], shown: list[bool]
 ) -> None:
-    """Whatever the full rate shows of 'slower'."""
+    """A full rate that shows 'slower' does not change this."""
     effects = rate_effects(slower=(1.0, 0.0, 1.0), within=within)
     assert shows("within", effects, [("a", treatment) for treatment in RATES]) == shown
 
@@ -132,10 +139,11 @@ def test_each_combination_of_levels_without_an_order_is_a_hypothesis() -> None:
         Hypothesis("a", "on", (("injector", "ucx"),)),
         Hypothesis("a", "on", (("injector", "spin"),)),
     ]
-    # 0.01 is shown as one of three, then 0.02 of two; `ucx` and `spin` both have a level left.
+    # 0.01 is shown among three hypotheses, then 0.02 among two. Then `ucx` at the lower rate and
+    # `spin` are left, so 0.03 is not shown.
     assert shows("slower", effects) == [True, True, False, False]
     assert shows("slower", [default, ucx, spin]) == [True, True, True]
-    # 0.02 is not shown as one of three.
+    # 0.02 is not shown among three hypotheses.
     assert shows("slower", [ucx, slow_ucx, spin], [("a", "on")]) == [False, False, False]
 
 
@@ -148,12 +156,12 @@ def test_a_statement_needs_its_own_p_value() -> None:
 
 
 def test_nothing_is_shown_without_p_values() -> None:
-    """As of fewer than six pairs."""
+    """With fewer than six pairs, a result has no p values."""
     assert statements_of([result()]) == [set()]
 
 
-def test_baselines_are_a_family_of_their_own() -> None:
-    """0.05 shows one unstable baseline of one, 0.025 one of two."""
+def test_baselines_are_a_separate_family_of_hypotheses() -> None:
+    """A p value of 0.05 shows that the only baseline is unstable; with two, 0.025 is needed."""
     stable = baseline_effect(1.0, case="b")
     assert shows("unstable", [baseline_effect(0.05)]) == [True]
     assert shows("unstable", [baseline_effect(0.051)]) == [False]
@@ -171,7 +179,7 @@ def test_a_baseline_is_unstable_although_its_first_effect_has_too_few_pairs() ->
     assert shows("unstable", [too_few, baseline_effect(0.05)]) == [True, True]
 
 
-def test_once_a_baseline_is_shown_the_others_have_its_part_of_the_level() -> None:
+def test_a_baseline_shown_to_be_unstable_leaves_its_part_of_the_level_to_others() -> None:
     first = [baseline_effect(0.02), effect("on@rate=1%", 1.0, rate="1%", unstable=0.02)]
     assert shows("unstable", [*first, baseline_effect(0.05, case="b")]) == [True, True, True]
 

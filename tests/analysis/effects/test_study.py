@@ -1,4 +1,7 @@
-"""A small version of the simulations in docs/evidence.md; and that page. Seeds are fixed."""
+"""Tests a small version of the simulations in docs/evidence.md, and the tables of that page.
+
+Seeds are fixed.
+"""
 
 import pytest
 from scipy import stats
@@ -9,12 +12,16 @@ from tests.studies.noises import NOISES
 from tests.studies.verdicts import COVERED, FAMILIES, coverage, drawn, ever, fixed_pairs, power
 
 NORMAL, SPIKES = NOISES[0], NOISES[2]
-#: Noise with a gap that treatment widens: the page excludes it from the bounds of two verdicts.
+#: Noise with a gap, which is wider in treated runs. The page excludes it from the bounds of two
+#: verdicts.
 GAPPED = next(noise for noise in NOISES if noise.name == "bimodal, `on` twice as wide")
 
 
 def test_an_effect_is_seldom_named_without_one_and_soon_named_with_one() -> None:
-    """P(more than 22 of 300 | 4 %) is 0.4 %; a t test of ten pairs finds the effect."""
+    """With an error of 4 %, more than 22 of 300 wrong verdicts have a probability of 0.4 %.
+
+    A t test with ten pairs finds the effect.
+    """
     assert ever(drawn(NORMAL, 300), "slower", 1) <= 22 / 300
     share, pairs = power(drawn(NORMAL, 40, effect=1.02), 10, Verdict.SLOWER)
     assert share >= 0.9
@@ -26,7 +33,7 @@ def test_an_effect_is_seldom_named_without_one_and_soon_named_with_one() -> None
 
 
 def test_the_tables_are_those_of_the_page() -> None:
-    """Every noise stands in both tables of the page, and no figure there breaks a promise."""
+    """Both tables of the page have every noise, and all figures keep within the promised bounds."""
     page = (ROOT / "docs/evidence.md").read_text()
     section = page.partition("\n## Coverage, level and power\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
@@ -40,7 +47,7 @@ def test_the_tables_are_those_of_the_page() -> None:
             bounds += [(slower, 0.04), (wrong, 0.05)]
         for shares, bound in bounds:
             for share, cases in zip(map(float, shares.split(", ")), FAMILIES, strict=False):
-                # That many of 4,000 nights at most if the bound is met: P = 0.99.
+                # If the bound is met, at most `nights` of 4,000 are wrong with P = 0.99.
                 nights = stats.binom.ppf(0.99, 4000, bound / cases)
                 assert share <= 1 - (1 - nights / 4000) ** cases + 0.0005
         pairs = [float(figure.split()[1]) for figure in small.split(", ")]

@@ -1,4 +1,7 @@
-"""Verdicts from estimates and from shown statements, each row by hand."""
+"""Tests verdicts, which follow from estimates and from statements that p values show.
+
+The right verdict of each row is worked out by hand.
+"""
 
 import polars as pl
 import pytest
@@ -28,7 +31,7 @@ def _judge(
     return verdict_of(result(**row), shown, 10, same_host=same_host)
 
 
-def test_the_baseline_comes_first() -> None:
+def test_a_lack_of_pairs_writes_or_a_stable_baseline_decides_first() -> None:
     assert _judge(None, set()) == "too few pairs"
     assert _judge(SLOW, SLOWER, pairs=9) == "too few pairs"
     assert _judge(SLOW, SLOWER, noise_floor=None) == "baseline not repeated"
@@ -41,18 +44,21 @@ def test_the_baseline_comes_first() -> None:
     ("effect", "shown", "mean", "verdict"),
     [
         (SLOW, SLOWER, SLOW, "slower under RDMA writes"),
-        (SLOW, set(), SLOW, "inconclusive"),  # the interval alone is not enough
-        (_interval(1.01, 1.04), SLOWER, SLOW, "slower under RDMA writes"),  # within `aa`
-        (_interval(1.0, 1.08), SLOWER, SLOW, "inconclusive"),  # it holds 1
-        (SLOW, SLOWER, FAST, "inconclusive"),  # the mean says otherwise
-        (SLOW, SLOWER, _interval(0.9, 1.1), "inconclusive"),  # it is 1
+        (SLOW, set(), SLOW, "inconclusive"),  # an interval without the statement is not enough
+        # The interval overlaps that of the repeated baseline `aa`.
+        (_interval(1.01, 1.04), SLOWER, SLOW, "slower under RDMA writes"),
+        (_interval(1.0, 1.08), SLOWER, SLOW, "inconclusive"),  # the interval contains 1
+        (SLOW, SLOWER, FAST, "inconclusive"),  # the mean is lower
+        (SLOW, SLOWER, _interval(0.9, 1.1), "inconclusive"),  # the centre of the mean is 1
         (FAST, FASTER, FAST, "speed-up"),
         (FAST, FASTER, SAME, "inconclusive"),  # the mean is not shown to be lower
-        (_interval(0.97, 0.99), FASTER, FAST, "speed-up"),  # within `aa`
-        (_interval(0.92, 1.0), FASTER, FAST, "inconclusive"),  # it holds 1, or the mean does
+        (_interval(0.97, 0.99), FASTER, FAST, "speed-up"),  # overlaps the interval of `aa`
+        # The interval of the typical run or that of the mean contains 1.
+        (_interval(0.92, 1.0), FASTER, FAST, "inconclusive"),
         (FAST, FASTER, _interval(0.9, 1.0), "inconclusive"),
         (SAME, NONE, SAME, "no effect"),
-        (SAME, NONE, _interval(1.01, 1.3), "no effect"),  # hits are neither shown nor ruled out
+        # A higher mean by single slow runs is neither shown nor ruled out.
+        (SAME, NONE, _interval(1.01, 1.3), "no effect"),
         (SAME, NONE, _interval(1.02, 1.3), "no effect"),
         (SAME, NONE, _interval(1.03, 1.3), "inconclusive"),  # the mean is higher by the margin
         (SAME, NONE, _interval(0.9, 0.97), "inconclusive"),
@@ -60,7 +66,7 @@ def test_the_baseline_comes_first() -> None:
         (SAME, set(), SAME, "inconclusive"),
     ],
 )
-def test_an_effect_or_none_is_shown_or_neither(
+def test_verdicts_slower_speed_up_no_effect_and_inconclusive(
     effect: Estimate, shown: Statements, mean: Estimate, verdict: str
 ) -> None:
     assert _judge(effect, shown, mean=mean) == verdict
@@ -75,7 +81,7 @@ def test_an_effect_or_none_is_shown_or_neither(
         (0.95, 0.98, "inconclusive"),
     ],
 )
-def test_there_is_no_effect_only_beside_a_baseline_that_may_be_within_the_margin(
+def test_no_effect_needs_a_repeated_baseline_that_may_be_within_the_margin(
     low: float, high: float, verdict: str
 ) -> None:
     assert _judge(SAME, NONE, noise_floor=Interval(low, high)) == verdict
@@ -103,7 +109,7 @@ def test_the_verdict_on_a_slower_run(
     assert _judge(SLOW, shown, same_host=same_host, **row) == verdict
 
 
-def test_what_verdicts_imply() -> None:
+def test_properties_of_verdicts() -> None:
     undecided = ["too few pairs", "inconclusive"]
     assert [verdict for verdict in Verdict if verdict.is_undecided] == undecided
     needs_pairs = [*undecided, "not above the control"]
@@ -115,6 +121,6 @@ def test_what_verdicts_imply() -> None:
     assert [verdict for verdict in Verdict if verdict.is_loss] == losses
 
 
-def test_joined_transports_are_emulations_once() -> None:
+def test_each_emulated_transport_gets_one_caveat() -> None:
     transports = pl.Series(["InfiniBand", None, "tcp+soft-RoCE", "tcp"])
     assert emulation_caveats(transports) == [Note.TCP(), Note.SOFT_ROCE()]

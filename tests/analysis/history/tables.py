@@ -1,4 +1,4 @@
-"""Tables of results of made nights: a made run again on later days, other figures of merit."""
+"""Makes tables of results of nights: a made run is repeated on later days, with other times."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,7 +22,10 @@ def made_table() -> pl.DataFrame:
 
 
 def night_tables(table: pl.DataFrame, factors: Sequence[float]) -> Iterator[pl.DataFrame]:
-    """Yield the table of one run a night; times without writers are multiplied by the factors."""
+    """Yield the table of a run for each night.
+
+    The night's factor multiplies times without writers.
+    """
     for day, factor in enumerate(factors):
         slower = pl.when(pl.col("arm") == "off").then(factor).otherwise(1.0)
         moved = [pl.col(name) + day * DAY_S for name in ("started_s", "finished_s")]

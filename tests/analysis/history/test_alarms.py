@@ -1,4 +1,4 @@
-"""What the watch finds in made nights, where the answer is known."""
+"""Tests which changes the watch for alarms finds in made nights, whose changes are known."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ NIGHTS, SERIES, CHANGE_NIGHT = 120, 10, 90
 
 
 def noise(seed: int = 1) -> np.ndarray:
-    """Independent normal nights of ten series, spread 1 %."""
+    """Return independent normal values of nights of ten series, with a spread of 1 %."""
     return 0.01 * np.random.default_rng(seed).standard_normal((NIGHTS, SERIES))
 
 
@@ -37,7 +37,7 @@ def planted(
     series: int | slice = 3,
     seed: int = 1,
 ) -> np.ndarray:
-    """The same, with a loss in some of them."""
+    """Return such values with a loss in some nights and series."""
     values = noise(seed)
     values[nights, series] += loss
     return values
@@ -51,9 +51,9 @@ def changes(values: np.ndarray) -> list[NoticedChange]:
     ("values", "expected"),
     [
         (noise(), []),
-        (planted(0.5, nights=CHANGE_NIGHT), []),  # an odd night
+        (planted(0.5, nights=CHANGE_NIGHT), []),  # one unusual night
         (planted(-0.05), [(3, False)]),  # an improvement
-        # What all series lose is one alarm of the machine.
+        # A loss of all series is one alarm of the machine.
         (planted(0.05, series=slice(None), seed=2), [(None, True)]),
         (
             planted(1.0, nights=slice(MIN_NIGHTS_BEFORE, None))[
@@ -63,7 +63,7 @@ def changes(values: np.ndarray) -> list[NoticedChange]:
         ),  # too few nights
     ],
 )
-def test_what_changes_is_found_in_six_nights(
+def test_a_change_is_found_in_six_nights(
     values: np.ndarray, expected: list[tuple[int | None, bool]]
 ) -> None:
     assert [(change.column, change.worse) for change in changes(values)] == expected
@@ -85,7 +85,9 @@ def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> No
 
 
 @pytest.mark.parametrize(("series", "columns"), [(6, {None}), (5, {0, 1, 2, 3, 4})])
-def test_six_series_show_what_they_have_in_common(series: int, columns: set[int | None]) -> None:
+def test_a_loss_that_six_series_share_is_one_alarm_of_the_machine(
+    series: int, columns: set[int | None]
+) -> None:
     values = planted(0.05, series=slice(None), seed=2)[:, :series]
     assert {change.column for change in changes(values)} == columns
 
@@ -98,17 +100,17 @@ def test_a_reference_has_twenty_nights_or_more() -> None:
     assert watch.series[3].distances[-1] == pytest.approx(distance)
 
 
-def test_what_is_usual_is_what_the_last_two_hundred_nights_show() -> None:
-    """First nights, which scatter three times more and in other ways, have no part in it.
+def test_spread_and_usual_distance_come_from_the_last_two_hundred_nights() -> None:
+    """The first nights scatter three times more and in another way, but do not matter any more.
 
-    Each night is compared with the 30 before. The spread is that of 200 nights, the share of the
-    common part that of 200 nights with known spreads, and the usual distance that of 200 means of
-    six to twelve nights with known shares.
+    Each night is compared with the 30 nights before. The spread is computed from 200 nights, the
+    share of the common part from 200 nights with known spreads, and the usual distance from 200
+    means of six to twelve nights with known shares.
     """
     needed = 30 + 3 * 200 + 2 * RECENT_NIGHTS
     rng = np.random.default_rng(1)
     shared, own = (rng.standard_normal((needed + 103, columns)) for columns in (1, SERIES))
-    # Successive nights are alike, so that means lie further from zero than at least.
+    # Successive nights are alike, so that the usual distance of means is above its lower limit.
     values = 0.01 * (shared[3:] + (own[:-3] + own[1:-2] + own[2:-1] + own[3:]) / 2)
     values[:100] += 0.03 * rng.standard_normal((100, SERIES))
     usual = []
@@ -118,17 +120,20 @@ def test_what_is_usual_is_what_the_last_two_hundred_nights_show() -> None:
     assert usual[0] == usual[1]
 
 
-def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
-    """Nights scatter by 1 % together and by 0.5 % alone; three are 5 % bad for all series."""
+def test_a_loss_that_all_series_share_is_no_loss_of_one_series() -> None:
+    """All series together scatter by 1 %, and each by another 0.5 %.
+
+    In three nights, all series are worse by 5 %.
+    """
     together = 0.01 * np.random.default_rng(3).standard_normal((NIGHTS, 1))
     values = together + 0.5 * noise()
     values[CHANGE_NIGHT : CHANGE_NIGHT + 3] += 0.05
     assert [change for change in changes(values) if change.column is not None] == []
-    values[CHANGE_NIGHT:, 3] += 0.03  # below what the machine did in those three nights
+    values[CHANGE_NIGHT:, 3] += 0.03  # less than the loss of all series in those three nights
     assert [change.column for change in changes(values) if change.column is not None] == [3]
 
 
-def test_missing_nights_are_no_loss_and_hide_none() -> None:
+def test_missing_nights_neither_are_nor_hide_a_loss() -> None:
     values = noise()
     values[::7, 3] = np.nan
     values[CHANGE_NIGHT:, 3] += 0.05
@@ -140,18 +145,21 @@ def test_missing_nights_are_no_loss_and_hide_none() -> None:
     assert nights_of_change == (CHANGE_NIGHT + 5, CHANGE_NIGHT + 5 + RECENT_NIGHTS)
 
 
-def test_everything_follows_from_the_nights_before() -> None:
+def test_later_nights_do_not_change_an_alarm() -> None:
     values = planted(0.05)
     (change,) = changes(values)
     assert changes(values[: change.noticed_night]) == []
     assert changes(values[: change.noticed_night + 1]) == [change]
 
 
-# With names, in the tables of runs.
+# Alarms with names, found in tables of runs.
 
 
 def nights(*losses: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """60 usual nights, then these factors; all quantities are as made but times without writers."""
+    """Return results and nights of 60 usual nights, then one for each factor of `losses`.
+
+    Only times without writers are multiplied by the factors.
+    """
     usual = np.exp(0.01 * np.random.default_rng(2).standard_normal(60))
     results = pl.concat(night_tables(made_table(), [*usual.tolist(), *losses]))
     return results, nights_of(results)
@@ -176,7 +184,7 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
 
 
 def test_the_ratio_is_that_of_medians_also_of_an_odd_number_of_nights() -> None:
-    """Of the 30 nights before, one was not measured: the 15th of 29 is their median."""
+    """One of the 30 nights before was not measured, so the 15th of 29 is the median."""
     results, night_table = nights(*[1.1] * RECENT_NIGHTS)
     usual = np.exp(0.01 * np.random.default_rng(2).standard_normal(60))[30:]
     is_lost = (pl.col("run") == "night-45") & (pl.col("arm") == "off")
@@ -185,7 +193,7 @@ def test_the_ratio_is_that_of_medians_also_of_an_odd_number_of_nights() -> None:
     assert alarm.ratio_now == alarm.ratio
 
 
-def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
+def test_an_alarm_ends_when_values_are_back_or_the_new_level_is_usual() -> None:
     (back,) = alarms(*[1.1] * RECENT_NIGHTS, *[1.0] * RECENT_NIGHTS)
     assert not back.open
     assert back.text.endswith(", but no longer")
@@ -206,7 +214,7 @@ def test_an_alarm_stays_open_while_what_is_worse_is_not_measured() -> None:
 
 
 def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> None:
-    """Of two cases in the second night of three; one of them was not measured in the third."""
+    """Two cases are below in the second night of three. One was not measured in the third."""
     note = Note.REFERENCE(off=2.0, unit="s", reference=1.0, tolerance=0.05)
     first, second, third = night_tables(made_table(), [1.0] * 3)
     short = pl.lit(True)
@@ -224,21 +232,21 @@ def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> 
     assert not survey(nights_of(first), first).is_open
 
 
-def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
+def test_a_series_has_its_level_and_the_least_loss_that_it_would_show() -> None:
     results, night_table = nights()
     (off,) = (series for series in survey(night_table, results).watched if series.arm == "off")
     assert (off.machine, off.key) == ("m", ("nightly", "melt", "off", "fom"))
     assert (off.nights, off.unit) == (60, "s")
     assert off.level == pytest.approx(12.5, rel=0.01)
     assert off.spread == pytest.approx(0.01, rel=0.5)
-    # At least LIMIT / sqrt(RECENT) spreads, since means of independent nights vary by so much.
+    # It is at least LIMIT / sqrt(RECENT) spreads, by which means of independent nights vary.
     assert off.detectable is not None
     assert 3.7 / RECENT_NIGHTS**0.5 * off.spread < off.detectable < 3 * off.spread
     first = night_table.filter(pl.col("run").is_in([f"night-{day}" for day in range(9)]))
     assert all(series.level is None for series in survey(first, results).watched)
 
 
-def test_a_fact_that_changed_is_named_and_an_odd_run_hides_nothing() -> None:
+def test_a_fact_that_changed_is_named_in_spite_of_one_unusual_run() -> None:
     before = {f"b{night}": {"kernel": "5", "mpi": "4"} for night in range(6)}
     after = {f"a{night}": {"kernel": "6", "mpi": "4", "nodes": "n1"} for night in range(3)}
     facts = {**before, **after, "b2": {"kernel": "6"}}

@@ -1,4 +1,7 @@
-"""Comparisons of nights: intervals worked out by hand, by other programs, or over many trials."""
+"""Tests comparisons of nights.
+
+Right results are worked out by hand, by other programs, or from many random trials.
+"""
 
 import math
 
@@ -20,7 +23,7 @@ from analysis.statistics.interval import Estimate
 
 
 def nights(*logs: float) -> list[float]:
-    """Return figures of nights whose natural logarithms are these."""
+    """Return figures of nights with these natural logarithms."""
     return [math.exp(log) for log in logs]
 
 
@@ -29,9 +32,11 @@ def logs_of(estimate: Estimate) -> list[float]:
     return [math.log(end) for end in (estimate.low, estimate.value, estimate.high)]
 
 
-def test_two_sides_as_worked_out_by_hand() -> None:
-    """Difference 5, each variance 1, standard error sqrt(2/3), 4 degrees of freedom; t of 97.5 % is
-    2.776445 in printed tables."""
+def test_two_sides_of_nights_by_hand() -> None:
+    """The difference is 5. Each side has the variance 1, so the standard error is sqrt(2/3).
+
+    There are 4 degrees of freedom; printed tables have 2.776445 for t of 97.5 %.
+    """
     difference = ratio_of_nights(nights(5, 6, 7), nights(0, 1, 2))
     half = 2.776445 * math.sqrt(2 / 3)
     assert logs_of(difference.ratio) == pytest.approx([5 - half, 5, 5 + half], abs=1e-6)
@@ -40,11 +45,14 @@ def test_two_sides_as_worked_out_by_hand() -> None:
 
 
 def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
-    """Difference 3, standard error sqrt(1 + 1/3), 2 degrees of freedom (t of 97.5 %: 4.302653)."""
+    """The difference is 3, the standard error sqrt(1 + 1/3).
+
+    There are 2 degrees of freedom; t of 97.5 % is 4.302653.
+    """
     difference = ratio_of_nights(nights(4), nights(0, 1, 2))
     half = 4.302653 * math.sqrt(4 / 3)
     assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], abs=1e-5)
-    # A change as large as the half-width is the least one with p = 0.05.
+    # The least change with p = 0.05 is as large as the half-width.
     assert math.log1p(difference.least_change(0.05)) == pytest.approx(half, abs=1e-5)
 
 
@@ -55,7 +63,10 @@ def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
 def test_the_p_value_is_the_larger_one_of_student_and_welch(
     first_nights: int, second_nights: int, spread: float
 ) -> None:
-    """By SciPy's tests; `spread`: the deviation of the first side, relative to the second."""
+    """The right p values are those of SciPy's tests.
+
+    `spread` is the standard deviation of the first side divided by that of the second.
+    """
     rng = np.random.default_rng(3)
     first_logs = rng.normal(0.02, 0.01 * spread, first_nights)
     second_logs = rng.normal(0, 0.01, second_nights)
@@ -66,7 +77,7 @@ def test_the_p_value_is_the_larger_one_of_student_and_welch(
 
 
 def test_a_side_without_spread_has_welchs_degrees_of_freedom() -> None:
-    """Two: t of 97.5 % is 4.302653."""
+    """There are two degrees of freedom; t of 97.5 % is 4.302653."""
     *_, high = logs_of(ratio_of_nights(nights(5, 5, 5), nights(0, 1, 2)).ratio)
     assert high == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
 
@@ -75,10 +86,11 @@ def test_a_side_without_spread_has_welchs_degrees_of_freedom() -> None:
 def test_correlated_nights_widen_the_interval_of_independent_ones(
     correlation: float, variance: float
 ) -> None:
-    """Logs -1, 1 against 3, 1 degree of freedom (t of 97.5 %: 12.7062).
+    """Logarithms -1 and 1 are compared with 3. With 1 degree of freedom, t of 97.5 % is 12.7062.
 
-    Independent: squares 2, variance 2 (1 + 1/2) = 3. Correlated by r = 1/2: squares 2 / (1 - r), of
-    the mean (1 + r) / 2, variance 4 (1 + 3/4) = 7.
+    For independent nights, the sum of squares is 2 and the variance 2 (1 + 1/2) = 3. For nights
+    with a correlation r = 1/2, the sum of squares is 2 / (1 - r) = 4, the relative variance of the
+    mean (1 + r) / 2 = 3/4, and the variance 4 (1 + 3/4) = 7.
     """
     difference = ratio_of_nights(nights(3), nights(-1, 1), correlation)
     half = 12.7062 * math.sqrt(variance)
@@ -86,7 +98,7 @@ def test_correlated_nights_widen_the_interval_of_independent_ones(
     assert difference.widening == pytest.approx(math.sqrt(variance / 3))
 
 
-def test_one_night_a_side_says_nothing_of_nights() -> None:
+def test_one_night_on_each_side_gives_no_comparison() -> None:
     assert ratio_of_nights([1.2], [1.1]) is None
     assert ratio_of_nights([], [1.1, 1.2, 1.3]) is None
     assert mean_of_nights([1.2]) is None
@@ -119,7 +131,10 @@ def correlated_nights(
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.9])
 def test_the_error_of_correlated_nights_follows_from_their_covariances(correlation: float) -> None:
-    """By generalised least squares with the whole matrix; t of 97.5 % and 6 degrees: 2.446912."""
+    """The right error is computed by generalised least squares with the whole covariance matrix.
+
+    With 6 degrees of freedom, t of 97.5 % is 2.446912.
+    """
     values = correlated_nights(np.random.default_rng(5), correlation, 1, 7)[0]
     covariance = correlation_matrix(correlation, 7)
     inverse, ones, logs = np.linalg.inv(covariance), np.ones(7), np.log(values)
@@ -142,9 +157,9 @@ def test_the_correlation_of_many_nights_is_found(correlation: float) -> None:
 
 @pytest.mark.parametrize("copies", [1, 10])
 def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies: int) -> None:
-    """Ten copies of a row say no more than one.
+    """Ten copies of a row give no more information than one row.
 
-    Of 300 trials 5 % may miss it, and three standard errors more: 26.
+    Of 300 trials, 5 % and three standard errors more may miss the correlation, which is 26.
     """
     rng, missed = np.random.default_rng(10), 0
     for _ in range(300):
@@ -154,7 +169,10 @@ def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies:
 
 
 def test_nights_that_alternate_are_compared_with_their_neighbours() -> None:
-    """Differences 1, 2 and 3: t of 2 degrees is 4.302653 at 97.5 %, the error 1 / sqrt(3)."""
+    """Differences are 1, 2 and 3, so the standard error is 1 / sqrt(3).
+
+    With 2 degrees of freedom, t of 97.5 % is 4.302653.
+    """
     difference = ratio_of_alternating(nights(11, 32, 53), nights(10, 30, 50))
     half = 4.302653 / math.sqrt(3)
     assert logs_of(difference.ratio) == pytest.approx([2 - half, 2, 2 + half], abs=1e-6)
@@ -163,20 +181,20 @@ def test_nights_that_alternate_are_compared_with_their_neighbours() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [((11, 32, 53), (10, 30)), ((11,), (10,))])
-def test_alternating_nights_come_in_pairs_and_of_one_nothing_is_known(
+def test_alternating_nights_need_at_least_two_complete_pairs(
     first: tuple[float, ...], second: tuple[float, ...]
 ) -> None:
     assert ratio_of_alternating(nights(*first), nights(*second)) is None
 
 
 @pytest.mark.slow
-def test_a_history_of_thirty_nights_says_how_much_they_correlate() -> None:
+def test_a_history_of_thirty_nights_or_more_gives_their_correlation() -> None:
     rng = np.random.default_rng(14)
     series = correlated_nights(rng, 0.3, 20, 60).tolist()
     result = correlation_of_history(series)
     assert result.history_nights == 60
     assert 0.3 <= result.at_most <= 0.5
-    # A series that lacks nights is left out.
+    # A series with missing nights is left out.
     assert correlation_of_history([*series, [1.0] * 40]) == result
     assert correlation_of_history([row[:29] for row in series]) is None
     assert correlation_of_history([]) is None
@@ -188,7 +206,7 @@ def test_the_last_200_nights_of_a_history_count() -> None:
 
 
 @pytest.mark.parametrize("sides", [[([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []])
-def test_of_few_nights_or_nights_without_spread_the_worst_correlation_is_assumed(
+def test_the_worst_correlation_is_assumed_for_few_nights_or_nights_without_spread(
     sides: list[tuple[list[float], list[float]]],
 ) -> None:
     correlation = correlation_of_nights(sides)
@@ -199,10 +217,14 @@ def test_of_few_nights_or_nights_without_spread_the_worst_correlation_is_assumed
 @pytest.mark.parametrize(
     ("first_nights", "second_nights", "correlation"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)]
 )
-def test_mean_and_deviation_of_products_of_neighbours_are_as_drawn(
+def test_mean_and_deviation_of_products_of_neighbours_are_those_of_random_nights(
     first_nights: int, second_nights: int, correlation: float
 ) -> None:
-    """Of 20,000 draws: the products of neighbours over the squares, about each side's mean."""
+    """The right values are those of 20,000 random draws.
+
+    Each draw gives the sum of products of neighbours divided by the sum of squares, with deviations
+    from the mean of each side.
+    """
     rng = np.random.default_rng(12)
     products, squares = np.zeros(20_000), np.zeros(20_000)
     for count in (first_nights, second_nights):
@@ -217,7 +239,9 @@ def test_mean_and_deviation_of_products_of_neighbours_are_as_drawn(
 
 @pytest.mark.parametrize(
     ("cosine", "freedom", "rows"),
-    # Of 2 rows with 4 degrees chance alone gives 1/4: (2 + 2 c^2 - 4/4) / (3/4) of 4.
+    # For 2 rows with 4 degrees of freedom, chance makes the squared cosine 1/4. So the sum of
+    # squared cosines without chance is (2 + 2 c^2 - 4/4) / (3/4), and the number of rows is 4 over
+    # this.
     [(0.0, 4, 2.0), (0.625**0.5, 4, 4 / 3), (1.0, 4, 1.0), (1.0, 1, 2.0)],
 )
 def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: float) -> None:
@@ -225,7 +249,7 @@ def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: f
     assert count_independent_rows(centred, freedom) == pytest.approx(rows)
 
 
-def test_rows_that_lack_a_night_do_not_count() -> None:
+def test_rows_with_a_missing_night_do_not_count() -> None:
     rows = correlated_nights(np.random.default_rng(11), 0.6, 5, 9).tolist()
     complete = [(row, row[::-1]) for row in rows]
     incomplete = [(row[1:], row) for row in rows]
@@ -233,14 +257,20 @@ def test_rows_that_lack_a_night_do_not_count() -> None:
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
-    """Logs 0, 1 and 2: standard error 1 / sqrt(3), two degrees of freedom, t of 97.5 % 4.302653."""
+    """Logarithms are 0, 1 and 2, so the standard error is 1 / sqrt(3).
+
+    With two degrees of freedom, t of 97.5 % is 4.302653.
+    """
     half = 4.302653 / math.sqrt(3)
     mean = mean_of_nights(nights(0, 1, 2))
     assert logs_of(mean) == pytest.approx([1 - half, 1, 1 + half], rel=1e-5)
 
 
 def test_the_ratio_of_two_estimates_adds_their_distances_in_quadrature() -> None:
-    """Logarithms: the first reaches 3 below and 4 above, the second 12 below and 4 above."""
+    """In logarithms, the first interval reaches 3 below and 4 above its value.
+
+    The second reaches 12 below and 4 above.
+    """
     first = Estimate(value=math.exp(5), low=math.exp(2), high=math.exp(9))
     second = Estimate(value=math.exp(1), low=math.exp(-11), high=math.exp(5))
     low, high = 4 - math.hypot(3, 4), 4 + math.hypot(4, 12)

@@ -1,4 +1,7 @@
-"""The table of a run, and the history as a scan over the tables of all runs; figures by hand."""
+"""Tests the table of results of a run, and the history, which is read from the tables of all runs.
+
+Figures are worked out by hand.
+"""
 
 from datetime import date, datetime
 from pathlib import Path
@@ -15,8 +18,11 @@ from tests.analysis.history.made import made_run
 from tests.analysis.history.tables import made_table, write_nights
 
 
-def test_a_row_a_treatment_with_baselines_and_effects(tmp_path: Path) -> None:
-    """`made_run`: times 10 to 40 s, median 12.5, twice as long under `on`; one run rejected."""
+def test_a_table_has_a_row_for_each_treatment(tmp_path: Path) -> None:
+    """`made_run` has times of `off` from 10 to 40 s with the median 12.5, and one rejected run.
+
+    Times of `on` are twice as long.
+    """
     run = load_run(made_run(tmp_path / "monday"))
     table = results_table([run])
     assert dict(table.schema) == {
@@ -37,7 +43,7 @@ def test_a_row_a_treatment_with_baselines_and_effects(tmp_path: Path) -> None:
     assert (on["verdict"], on["margin"]) == (str(result.verdict), result.margin)
 
 
-def test_it_is_written_next_to_the_report_and_read_back(tmp_path: Path) -> None:
+def test_the_table_is_written_beside_the_report_and_read_again(tmp_path: Path) -> None:
     run = made_run(tmp_path / "monday")
     (run / "report").mkdir()
     write_data(run / "report", [load_run(run)])
@@ -50,7 +56,7 @@ def test_it_is_written_next_to_the_report_and_read_back(tmp_path: Path) -> None:
     assert rows["off", "fom"]["value"] == 12.5
     assert (rows["on", "slowdown"]["unit"], rows["on", "slowdown"]["better"]) == ("1", "lower")
     assert rows["on", "slowdown"]["verdict"]
-    # The harmonic mean of 2e10, 5e9, 4e9, 3e9, 2e9 and 1e9.
+    # The rate is the harmonic mean of 2e10, 5e9, 4e9, 3e9, 2e9 and 1e9.
     rate = 6 / sum(1 / rate_b_s for rate_b_s in (2e10, 5e9, 4e9, 3e9, 2e9, 1e9))
     assert rows["on", "writer_rate"]["value"] == pytest.approx(rate)
 
@@ -73,7 +79,7 @@ def test_a_night_lasts_from_noon_to_noon() -> None:
         assert night_of(moment) == date(2026, 11, expected)
 
 
-def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
+def test_tables_that_cannot_be_used_are_named_and_left_out(tmp_path: Path) -> None:
     results = tmp_path / "results"
     table = made_table()
     write_nights(results, table, [1.0] * 7)
@@ -84,7 +90,7 @@ def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
     table.with_columns(schema=pl.lit(9, pl.Int64)).write_parquet(newer)
     table.with_columns(fom=pl.lit("x")).write_parquet(other)
     shared.chmod(0o666)
-    # A column that another version has, or does not have yet, is no fault.
+    # A table from another version may have more or fewer columns.
     pl.read_parquet(last).drop("hit", "emulated").with_columns(new=1).write_parquet(last)
     pl.DataFrame({"a": [1]}).write_parquet(foreign)
     nights, left_out = read_results([results])

@@ -1,4 +1,4 @@
-"""Runs with made counts of the time that the system spends on writes."""
+"""Makes runs with counts of the processor time that the system spends on writes."""
 
 from dataclasses import replace
 from itertools import chain
@@ -8,13 +8,16 @@ import numpy as np
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
-#: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
+#: Share of a core that a node without traffic spends on interrupts and on kernel threads.
 BACKGROUND = {"irq-time": 0.01, "softirq-time": 0.05, "kernel-threads-time": 0.02}
 ALL = (*BACKGROUND, "writers-time")
 
 
 def rows(sample, target_s_gb, origin_s_gb, without, rng):
-    """What two targets and an origin counted: of the targets' softirq time each has a half."""
+    """Yield the counts of two targets and an origin.
+
+    Each target has half of the targets' softirq time. `without` names counters that are missing.
+    """
     gb = sum(writer.rate_b_s for writer in sample.writers) * sample.elapsed_s / 1e9
     for tool, ranks, s_gb in (("node", 2, target_s_gb), ("origin", 1, origin_s_gb)):
         for rank in range(ranks):

@@ -1,4 +1,7 @@
-"""Runs under policies of rails, whose prices and losses are planted."""
+"""Makes runs under rail policies with known prices and losses.
+
+A policy says which rails (network devices) of a node MPI or the writers use.
+"""
 
 from pathlib import Path
 
@@ -12,18 +15,20 @@ from tests.analysis.synthetic import Case, crossed, samples, write_run
 RANKS = 2
 TOOL = "mpip"
 
-#: True time at a policy / time at `default`.
+#: Policy of MPI -> true time divided by the time at `default`.
 TIMES = {"default": 1.0, "nic0": 1.0, "nic1": 1.1}
 
-#: True slowdown under writers, by MPI's policy at the writers' default, and by the writers'.
+#: True slowdown under writers at their default policy, and policy of the writers -> factor of this
+#: slowdown.
 SLOWDOWN = 1.5
 WRITERS = {"default": 1.0, "nic0": 0.8}
 
-#: True shares of the application's time at `default`, and mean messages.
+#: Kind of MPI calls -> true share of the application's time at `default`, and mean size of messages
+#: in bytes.
 SHARES = {"point-to-point": 0.2, "collective": 0.05}
 MESSAGES = {"point-to-point": 40_000.0, "collective": 8.0}
 
-#: True time in each kind of call at a policy / at `default`.
+#: Policy of MPI -> true time in each kind of calls, divided by the time at `default`.
 CALLS = {
     "default": {"point-to-point": 1.0, "collective": 1.0},
     "nic0": {"point-to-point": 1.0, "collective": 1.0},
@@ -32,7 +37,7 @@ CALLS = {
 
 
 def treatments() -> dict[str, float]:
-    """Name -> time / time of `off`, of a campaign as multirail.yaml asks it."""
+    """Return treatment -> time divided by the time of `off`, for the campaign of multirail.yaml."""
     times = {}
     for policy, time in TIMES.items():
         level = {} if policy == "default" else {"mpi_rail": policy}
@@ -46,7 +51,7 @@ def treatments() -> dict[str, float]:
 
 
 def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA") -> Case:
-    """A case whose treatments have the times of `treatments`."""
+    """Return a case whose treatments have the times of `treatments`."""
     umt = Case(
         name="umt",
         unit="s" if better == "lower" else "1/s",
@@ -62,7 +67,7 @@ def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA"
 
 
 def rails_run(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Path:
-    """A run with the counts of mpiP for each sample that it wrapped."""
+    """Write a run, with mpiP's counts for each sample that was run with mpiP."""
     runs = samples(one, pairs=pairs, seed=seed)
     run = write_run(folder / f"run-{seed}", runs)
     rng = np.random.default_rng(seed)
@@ -76,7 +81,7 @@ def rails_run(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Pat
 def counts(
     sample: Sample, rng: np.random.Generator, noise: float = 0.01
 ) -> list[dict[str, object]]:
-    """Lines of `counters/CASE.jsonl` of one run: both ranks take the same time."""
+    """Return the lines of a sample in `counters/CASE.jsonl`. Both ranks take the same time."""
     policy = str(sample.factors["mpi_rail"])
     time_s = sample.elapsed_s / TIMES[policy]
     lines = []

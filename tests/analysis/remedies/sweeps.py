@@ -1,8 +1,9 @@
-"""Made sweeps of rates crossed with a reserved core. Nothing here was measured.
+"""Makes sweeps of rates of writers, with and without a reserved core. Nothing here was measured.
 
-The baseline has 14 GB/s, and 0.3 bytes are lost per byte written; a reserved core costs 1.2 GB/s,
-and 0.1 bytes are lost with it. So a throttled loss equals the core's price at 4 GB/s, and both are
-as fast at the same rate at 6 GB/s. Writers reach nine tenths of what is asked of them.
+The baseline has 14 GB/s, and loses 0.3 bytes for each byte written. A reserved core costs 1.2 GB/s;
+with it, 0.1 bytes are lost. So at a rate of 4 GB/s, the loss without the core equals the core's
+price. At 6 GB/s, the application is as fast with the core as without. Writers reach nine tenths of
+their requested rate.
 """
 
 import numpy as np
@@ -19,7 +20,10 @@ REACHED = 0.9
 
 
 def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand") -> Case:
-    """The case; `square`: part of the loss at the full rate that grows with the rate's square."""
+    """Return the case of a sweep.
+
+    `square` is the share of the loss at the full rate that grows with the square of the rate.
+    """
     effects: dict[str, float] = {}
     for cores in (0, 1):
         levels = {"reserved_cores": "1"} if cores else {}
@@ -45,7 +49,7 @@ def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand
 
 
 def swept(case: Case, *, pairs: int = 10, seed: int = 1) -> list[Sample]:
-    """The samples of a sweep, with the rates that its writers reached."""
+    """Draw the samples of a sweep, with rates that its writers reached."""
     rng = np.random.default_rng(1000 + seed)
     runs = []
     for sample in samples(case, pairs=pairs, seed=seed):

@@ -1,4 +1,4 @@
-"""Advice on made runs: what it says, and that it says no more than the intervals carry."""
+"""Tests advice on remedies for made runs. It must not claim more than the intervals show."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> RunData:
-    """Four pairs in each of three allocations."""
+    """Return a run with four pairs in each of three allocations."""
     runs = samples(CORE, blocks=3, pairs=4)
     return loaded_run(tmp_path_factory.mktemp("core") / "run", runs)
 
@@ -35,27 +35,27 @@ def test_the_right_remedy_is_recommended(core: RunData) -> None:
     assert row["net_low"] <= 1.5 / 1.1 <= row["net_high"]
     lost, recommended, undecided = sentences(advised)
     assert lost.startswith("With traffic 100 % of the time (assumed), on (7.")
-    assert "costs lammps on average 49." in lost  # half as much again, in the mean
+    assert "costs lammps on average 49." in lost  # the mean is about 1.5 times the baseline
     assert recommended.startswith("Recommended: reserved_cores=1 for lammps under on, 36.")
-    # (1 - s) (1 - 1 / 1.05) = s (1 / 1.1 - 1 / 1.5): a share of 16.4 %.
+    # The break-even share s is 16.4 %: (1 - s) (1 - 1 / 1.05) = s (1 / 1.1 - 1 / 1.5).
     assert "from 16 % [" in recommended
     assert undecided.startswith("Nothing is open in 1 case")
 
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
-def test_what_is_lost_is_a_share_of_the_time_with_traffic(core: RunData, share: float) -> None:
+def test_the_loss_is_proportional_to_the_time_with_traffic(core: RunData, share: float) -> None:
     """Under writes, work takes 1.5 times as long, so a third of the time is lost."""
     (loss,) = advise([core], share).losses
     assert loss["lost_low"] <= share / 3 <= loss["lost_high"]
 
 
-def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(core: RunData) -> None:
+def test_without_a_share_of_traffic_the_advice_has_the_break_even(core: RunData) -> None:
     lost, recommended, _ = sentences(advise([core]))
     assert lost.startswith("With traffic all the time, as in the runs, on (7.")
     assert "reserved_cores=1 for lammps under on, from 16 % [" in recommended
 
 
-def test_a_run_without_remedies_has_none(tmp_path: Path) -> None:
+def test_a_run_without_remedies_gets_no_recommendation(tmp_path: Path) -> None:
     plain = loaded_run(tmp_path / "plain" / "run", samples(LAMMPS, blocks=3, pairs=4))
     advice = advise([plain])
     assert advice.remedies == []
@@ -112,7 +112,7 @@ def test_crossings_as_text(ends: tuple, unit: str, text: str) -> None:
 
 
 def _sentences(losses: Sequence[dict] = (), remedies: Sequence[Remedy] = ()) -> list[str]:
-    """The sentences on such losses and remedies, if the share of traffic is unknown."""
+    """Return the sentences of advice on losses and remedies; the share of traffic is unknown."""
     return sentences(
         Advice(
             machine="m",
@@ -135,7 +135,7 @@ def _loss(
 @pytest.mark.parametrize(
     ("losses", "text"),
     [
-        # The largest of them, of stable baselines.
+        # The largest loss with a stable baseline is named.
         (
             [("a", 0.1, 0.05, 0.15), ("b", 0.9, 0.8, 0.95), ("c", 0.2, 0.1, 0.3)],
             "b on average 900.0 [400.0, 1900.0] more node-hours per 100, the most among 3 measured"
@@ -149,7 +149,7 @@ def _loss(
         ),
     ],
 )
-def test_the_largest_loss_is_told(losses: list[tuple], text: str) -> None:
+def test_the_largest_loss_is_named(losses: list[tuple], text: str) -> None:
     unstable = _loss("u", 0.99, 0.98, 1.0, verdict=Verdict.BASELINE_UNSTABLE)
     rows = [unstable, *(_loss(*loss) for loss in losses)]
     sentence = _sentences(rows)[0]
@@ -163,7 +163,7 @@ def test_the_largest_loss_is_told(losses: list[tuple], text: str) -> None:
     "verdict", [Verdict.NOT_ABOVE_CONTROL, Verdict.INCONCLUSIVE, Verdict.SPEED_UP]
 )
 def test_a_loss_that_no_verdict_shows_has_no_price(verdict: Verdict) -> None:
-    """Though its interval lies above 0: the report of the same run says that none is shown."""
+    """The interval of the loss is above 0, but the report shows no loss, so the advice has none."""
     rows = [_loss("a", 0.16, 0.09, 0.23, verdict), _loss("b", 0.1, 0.05, 0.15)]
     none = "No verdict shows a loss of node-hours, in 1 measured case of traffic."
     assert _sentences(rows[:1])[0] == none
@@ -171,7 +171,7 @@ def test_a_loss_that_no_verdict_shows_has_no_price(verdict: Verdict) -> None:
 
 
 def _row(standing: Standing, **changes: object) -> Remedy:
-    """A reserved core with this standing."""
+    """Return a reserved core with this standing."""
     row = {"case": "melt", "traffic": "on", "remedy": "reserved_cores=1", "emulated": []}
     row |= columns_of("net", Estimate(0.9, 0.8, 0.95)) | {"price": 1.1, "recommended": False}
     return {**row, "standing": standing, **changes}
@@ -217,11 +217,13 @@ COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
         ),
     ],
 )
-def test_what_is_recommended_and_open(rows: list[Remedy], recommended: str, undecided: str) -> None:
+def test_recommended_and_undecided_remedies_are_named(
+    rows: list[Remedy], recommended: str, undecided: str
+) -> None:
     assert _sentences(remedies=rows)[1:] == [recommended, undecided]
 
 
-def test_what_costs_nothing() -> None:
+def test_a_remedy_costs_nothing_if_its_break_even_is_zero() -> None:
     highs = (0.0, None, 1.0)
     free = [costs_nothing({"price": 1.1, "break_even_high": high}) for high in highs]
     assert free == [True, False, False]

@@ -1,4 +1,7 @@
-"""Processor time per byte of made runs: truth in seconds per GB, over a background per second."""
+"""Tests the processor time that the system spends for each byte of traffic, with made runs.
+
+The true time is given in seconds per GB. A background without traffic is added to it.
+"""
 
 import re
 from dataclasses import replace
@@ -29,7 +32,8 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
     assert (row["case"], row["arm"], row["n"]) == ("melt", "on", 10)
     assert row["cpu_s_b"] == pytest.approx(s_gb * 1e-9, rel=0.05, abs=2e-12)
     assert row["cpu_s_b_low"] < row["cpu_s_b"] < row["cpu_s_b_high"]
-    # Of a core at the rate of the made writers; Groves et al. compare it with one.
+    # The time is also given in cores at the rate of the made writers. Groves et al. compare it with
+    # one core.
     assert row["cores"] == pytest.approx(7.8e9 * row["cpu_s_b"], rel=0.03)
     assert (row["word"], row["claim"]) == (word, "onload")
     assert row["transport"] == "InfiniBand"
@@ -39,8 +43,8 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
     ("s_gb", "against"),
     [(0.0005, "no more than"), (0.12, "more than"), (0.0025, "not shown to differ from")],
 )
-def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
-    """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""
+def test_the_share_of_a_core_is_compared_with_that_of_the_paper(tmp_path, s_gb, against):
+    """At 7.8 GB/s, 0.0005 s/GB are 0.4 % of a core, and 0.0025 s/GB are 2 %."""
     (text,) = sentences_of(PROCESSOR_TIME, answered(PROCESSOR_TIME, made_run(tmp_path, s_gb)))
     match = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2 %", text)
     assert float(match[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
@@ -68,10 +72,13 @@ def test_the_section_states_its_limits_per_gigabyte():
 
 
 def test_runs_that_take_longer_under_traffic_are_charged_for_the_traffic_only(tmp_path):
-    """`on` takes twice as long, with twice the background: none of it is the traffic's."""
+    """Runs of `on` take twice as long, so they have twice the background.
+
+    This is not counted as time of the traffic.
+    """
     row = ends(tmp_path, 0.0)["target"]
     assert row["cpu_s_b_low"] < 0 < row["cpu_s_b_high"]
-    # The whole background, 0.16 s a second at 7.8 GB/s, would be 0.02 s/GB.
+    # If it were, the background of 0.16 s in each second at 7.8 GB/s would be 0.02 s/GB.
     assert row["cpu_s_b_high"] < 0.003e-9
 
 
@@ -89,12 +96,14 @@ ABSENT_COUNTER = "kernel-threads-time"
     [
         (0.12, {"pairs": 5}, "fewer than 6 pairs"),
         (0.001, {"without": (ABSENT_COUNTER,)}, "not all counters exist on the nodes"),
-        # Without all of its time, onload is said.
+        # If a part of the time is already enough for onload, a missing counter does not matter.
         (0.12, {"without": (ABSENT_COUNTER,)}, None),
         (0.12, {"origin": "synthetic-0"}, "share a host"),
     ],
 )
-def test_what_is_inconclusive(tmp_path, s_gb, changes, reason):
+def test_few_pairs_missing_counters_or_a_shared_host_are_inconclusive(
+    tmp_path, s_gb, changes, reason
+):
     row = ends(tmp_path, s_gb, claim="onload", **changes)["target"]
     assert row["word"] == ("inconclusive" if reason else "onload")
     assert (reason or "") in row["why"]
@@ -104,7 +113,7 @@ def test_what_is_inconclusive(tmp_path, s_gb, changes, reason):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_where_nothing_can_be_said_the_section_is_one_line(tmp_path):
+def test_a_section_without_a_result_is_one_line(tmp_path):
     text = render([load_run(made_run(tmp_path, 0.12, origin="synthetic-0"))])
     section = text[text.index('id="r0processing"') :].partition("</section>")[0]
     assert "<details><summary>Processor time of the traffic" in section

@@ -1,4 +1,4 @@
-"""Figures 1 to 3 of the multirail study, on made runs whose truth is known."""
+"""Tests figures 1 to 3 of the multirail study, with made runs whose true values are known."""
 
 import json
 from dataclasses import replace
@@ -29,10 +29,10 @@ from tests.analysis.synthetic import answered
 PAIRS = 10
 
 
-def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
+def test_figure_1_has_one_value_for_each_pair(tmp_path: Path) -> None:
     table = answered(mpi_calls.CALLS, rails_run(tmp_path, case(), pairs=PAIRS))
     assert table["kind"].to_list() == list(SHARES)
-    assert table["n"].to_list() == [PAIRS] * 2  # off and aa of a pair
+    assert table["n"].to_list() == [PAIRS] * 2  # off and aa of a pair give one value
     assert table["share"].to_list() == pytest.approx(list(SHARES.values()), rel=0.02)
     assert table["message_b"].to_list() == list(MESSAGES.values())
 
@@ -67,12 +67,13 @@ def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Pat
     for row in changes:
         truth = CALLS[row["policy"]][row["kind"]]
         assert row["ratio"] == pytest.approx(truth, rel=0.03)
-        # The application's own time has no part in it: nic1 is slower, its collective calls not.
+        # Only time in MPI calls counts: with nic1, the application is slower, but its collective
+        # calls are not.
         words = ("more time",) if truth > 1 else ("no difference", "inconclusive")
         assert row["word"] in words
 
 
-def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None:
+def test_a_pair_is_left_out_if_a_rank_has_no_value(tmp_path: Path) -> None:
     run = rails_run(tmp_path, case(), seed=2)
     path = run / "counters" / "umt.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -101,7 +102,7 @@ def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None
         ((None, None, None), (0.99, 1.01), "inconclusive: 5, fewer than 6 pairs"),
     ],
 )
-def test_what_an_interval_carries(speed, floor, word) -> None:
+def test_the_word_on_a_policy_follows_from_the_intervals(speed, floor, word) -> None:
     names = ("speed", "speed_low", "speed_high", "floor_low", "floor_high")
     row = dict(zip(names, (*speed, *floor), strict=True))
     row |= {"n": 5, "margin": 0.02, "fom": 1.0, "fom_reference": 1.0}
@@ -111,8 +112,11 @@ def test_what_an_interval_carries(speed, floor, word) -> None:
     assert ": ".join(filter(None, (shown["word"], shown["why"]))) == word
 
 
-def test_what_was_published_of_a_workload_stands_beside_its_figures(tmp_path: Path) -> None:
-    """UMT gains 3.2 %, AMG 2 %, UMT's point-to-point calls 18 %; of others nothing is said."""
+def test_published_figures_of_a_workload_are_shown_beside_its_own(tmp_path: Path) -> None:
+    """Published are gains of 3.2 % for UMT, 2 % for AMG, and 18 % for UMT's point-to-point calls.
+
+    Other workloads get no sentence.
+    """
     run = load_run(rails_run(tmp_path, case()))
     sentences = {
         question.name: sentences_of(question, answer(question, run))

@@ -1,4 +1,4 @@
-"""Price, gain and net of remedies from runs whose ratios follow by hand."""
+"""Tests price, gain and net effect of remedies, with runs whose ratios are worked out by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ def rows_of(folder: Path, runs: list[Sample], share: float = 1.0) -> list[net.Re
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_price_gain_and_net_by_hand(tmp_path: Path, better: Better) -> None:
-    """A tool is no remedy, and runs that it wrapped are for its counts."""
+    """A tool is no remedy, and runs with a tool are used only for its counts."""
     case = remedies(better, core="reserved_cores")
     rows = rows_of(tmp_path, samples(case, pairs=6), share=0.5)
     core, *others = sorted(rows, key=lambda row: (row["factor"] == "rate", row["traffic"]))
@@ -33,7 +33,8 @@ def test_price_gain_and_net_by_hand(tmp_path: Path, better: Better) -> None:
     assert core["gain"] == pytest.approx(2.0 / 1.21)
     (why,) = core["emulated"]
     assert why.startswith("writers went through shared memory on one host: emulation")
-    # Speeds 1 and 1/2 without, 1/1.1 and 1/1.21 with it, half of the time each.
+    # Speeds without and with traffic are 1 and 1/2; with the core, they are 1/1.1 and 1/1.21. There
+    # is traffic during half of the time.
     assert core["net"] == pytest.approx((1 / 1.1 + 1 / 1.21) / (1 + 1 / 2))
 
 
@@ -41,7 +42,7 @@ def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> N
     case = replace(sweep(noise=0.0), pair_noise=0.0)
     half = next(row for row in rows_of(tmp_path, swept(case, pairs=6)) if row["level"] == "50%")
     assert (half["price"], half["traffic"], half["reference"]) == (None, "on", "full")
-    # (14 - 0.3 x 3.6) / (14 - 0.3 x 7.2)
+    # The gain is (14 - 0.3 x 3.6) / (14 - 0.3 x 7.2).
     assert half["gain"] == pytest.approx(12.92 / 11.84)
     assert half["written"] == pytest.approx(0.5, rel=0.03)
     assert half["emulated"] == []
@@ -50,20 +51,22 @@ def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("plain", "times", "reference", "gains"),
     [
-        # The level that names leave out, wherever it stands; 1.5 / 1.2 and 1.5 / 1.8.
+        # The reference is the level that names leave out, whatever its position. Gains are 1.5 /
+        # 1.2 and 1.5 / 1.8.
         (
             {"writer_rail": "nic1"},
             {"on@writer_rail=nic0": 1.2, "on": 1.5, "on@writer_rail=nic2": 1.8},
             "nic1",
             {"nic0": 1.25, "nic2": 5 / 6},
         ),
-        # The highest rate, also if it is not the full one; 1.65 / 1.5.
+        # The reference is the highest rate, even if this is not the full rate. The gain is
+        # 1.65 / 1.5.
         ({}, {"on@rate=25%": 1.5, "on@rate=50%": 1.65}, "50%", {"25%": 1.1}),
         # Another factor of the writers is no remedy.
         ({"message": "4k"}, {"on": 1.5, "on@message=1M": 1.8}, None, {}),
     ],
 )
-def test_what_a_level_of_the_writers_is_compared_with(
+def test_the_reference_of_a_level_of_the_writers(
     tmp_path: Path, plain: dict, times: dict, reference: str | None, gains: dict
 ) -> None:
     case = Case(
@@ -74,10 +77,11 @@ def test_what_a_level_of_the_writers_is_compared_with(
     assert {row["level"]: row["gain"] for row in rows} == pytest.approx(gains)
 
 
-def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
-    """Allocation by allocation; a core that Slurm sets aside costs 10 % and takes 2 to 1.21.
+def test_levels_in_separate_jobs_are_unpaired(tmp_path: Path) -> None:
+    """Levels are compared by allocations, not by pairs.
 
-    The level 0 is the reference, although the level 1 was measured first.
+    A core that Slurm reserves costs 10 %, and reduces the time under writes from 2 to 1.21. Level 0
+    is the reference, although level 1 was measured first.
     """
     base = Case(
         name="stream@core_spec=0",
@@ -97,14 +101,14 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     assert row["price"] == pytest.approx(1.1, rel=0.005)
     assert row["gain"] == pytest.approx(2 / 1.21, rel=0.005)
     assert 0 < row["p"] < 0.001
-    # One allocation a side gives no interval.
+    # One allocation for each level gives no interval.
     (row,) = rows_of(tmp_path / "one", [*samples(base, pairs=6), *samples(with_, pairs=6)])
     assert (row["price"], row["gain"], row["net"], row["p"]) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("odd", [0, 1])
 def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path: Path) -> None:
-    """One level with emulated writes, or with a baseline that differs from its repetition."""
+    """One level has emulated writes, or a baseline that differs from its repetition."""
     base = Case(
         name="stream@core_spec=0",
         unit="s",

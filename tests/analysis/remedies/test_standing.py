@@ -1,4 +1,7 @@
-"""What is named on six made machines, whose truth is known. Nothing here was measured."""
+"""Tests which remedies are recommended on six made machines, whose true effects are known.
+
+Nothing here was measured.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +16,10 @@ from analysis.remedies.standing import Standing, with_standings
 
 @dataclass(frozen=True)
 class Remedy:
-    """True price and true gain, and the writers' rate with it / without."""
+    """A remedy with its true price and gain.
+
+    `written` is the writers' rate with the remedy divided by the rate without.
+    """
 
     name: str
     price: float
@@ -23,7 +29,7 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True)
 class MadeMachine:
-    """True slowdown, noise of a run, share of time with traffic, and remedies."""
+    """A machine with a true slowdown, noise of a run, share of time with traffic, and remedies."""
 
     name: str
     slowdown: float
@@ -32,14 +38,14 @@ class MadeMachine:
     remedies: tuple[Remedy, ...]
     #: Factors of the remedies that are truly worth their price, the best first.
     worth: tuple[str, ...] = ()
-    #: Whether it is so far from any doubt that it must be found.
+    #: Whether the benefit is so large that a worthy remedy must be found.
     clear: bool = False
 
 
 CORE, PLACEMENT, RAILS = "reserved_cores", "buffer", "mpi_rail"
 MACHINES = (
-    # An onload card: a core takes 2.0 to 1.21 / 1.1, as in figure 6c of Groves, Grant and
-    # Arnold (2016).
+    # An onload card. A core reduces the slowdown from 2.0 to 1.21 / 1.1, as in figure 6c of Groves,
+    # Grant and Arnold (2016).
     MadeMachine(
         name="core",
         slowdown=2.0,
@@ -49,7 +55,7 @@ MACHINES = (
         worth=(CORE,),
         clear=True,
     ),
-    # An offload card: nothing is lost, so that each remedy only costs.
+    # An offload card. Nothing is lost, so remedies only have a price.
     MadeMachine(
         name="offload",
         slowdown=1.0,
@@ -57,7 +63,7 @@ MACHINES = (
         share=0.5,
         remedies=(Remedy(CORE, 1.06, 0.94), Remedy(PLACEMENT, 1.0, 1.0)),
     ),
-    # Placement is free and better than a core that helps as well.
+    # Placement costs nothing. It helps more than a core, which also helps.
     MadeMachine(
         name="placement",
         slowdown=1.4,
@@ -67,11 +73,12 @@ MACHINES = (
         worth=(PLACEMENT, CORE),
         clear=True,
     ),
-    # A core helps under traffic, which is there too seldom: 0.95 x 0.1 lost, 0.05 x 0.1 won.
+    # A core helps during traffic, but traffic is too rare: 0.95 x 0.1 is lost, 0.05 x 0.1 is
+    # gained.
     MadeMachine(
         name="seldom", slowdown=1.3, noise=0.01, share=0.05, remedies=(Remedy(CORE, 1.1, 1.15),)
     ),
-    # Three remedies that do nothing at all.
+    # Three remedies have neither a price nor a gain.
     MadeMachine(
         name="nothing",
         slowdown=1.2,
@@ -79,7 +86,7 @@ MACHINES = (
         share=1.0,
         remedies=(Remedy(CORE, 1.0, 1.0), Remedy(PLACEMENT, 1.0, 1.0), Remedy(RAILS, 1.0, 1.0)),
     ),
-    # Noise that hides a small benefit; and a throttled rate, which only delays the writes.
+    # Noise hides the small benefit of a core. A throttled rate only delays the writes.
     MadeMachine(
         name="noisy",
         slowdown=1.1,
@@ -89,14 +96,14 @@ MACHINES = (
         worth=(CORE,),
     ),
 )
-#: The first one with its core alone.
-ONE = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
+#: The first machine with only its core as a remedy.
+CORE_MACHINE = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
 
 
 def tried(machine: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.DataFrame:
-    """What `pairs` pairs of all treatments give, with speeds that scatter around the truth.
+    """Return speeds of `pairs` pairs of all treatments, which scatter around the true speeds.
 
-    As many pairs, but for one, in each of the allocations, which do not differ.
+    Pairs are distributed evenly over the allocations, which do not differ.
     """
     rng = np.random.default_rng([seed, sum(map(ord, machine.name))])
     shared = rng.normal(0, 3 * machine.noise, pairs)
@@ -139,7 +146,7 @@ def tried(machine: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> 
     )
 
 
-# Which remedy is named on six made machines, and how often a wrong one is.
+# Remedies that are recommended on the machines, and how often a wrong one is.
 
 
 SEEDS = 20
@@ -161,14 +168,14 @@ def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(machine: MadeMach
         named = {row["factor"] for row in advice(machine, seed=seed) if row["recommended"]}
         wrong += bool(named - set(machine.worth))
         right += bool(named & set(machine.worth))
-    assert wrong <= 3  # P(more of 20 | 5 %) is 1.6 %
+    assert wrong <= 3  # at an error of 5 %, more than 3 of 20 have a probability of 1.6 %
     if machine.clear:
         assert right >= 0.9 * SEEDS
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_the_truth_without_noise(machine: MadeMachine) -> None:
-    """Net speeds by hand: the means over time with and without the remedy."""
+def test_true_standings_are_found_without_noise(machine: MadeMachine) -> None:
+    """The net effect is the mean speed over time with the remedy, divided by that without."""
     quiet = replace(machine, noise=1e-6)
     for row, truth in zip(advice(quiet), machine.remedies, strict=True):
         share, slow = machine.share, machine.slowdown
@@ -183,7 +190,10 @@ def test_the_truth_without_noise(machine: MadeMachine) -> None:
 
 
 def test_price_gain_and_break_even_by_hand() -> None:
-    """(1 - s) (1 - 1/1.1) = s (1.8 / 2 - 1 / 2), so s = (1/11) / (1/11 + 0.4) = 5/27."""
+    """The break-even share s is (1/11) / (1/11 + 0.4) = 5/27.
+
+    It follows from (1 - s) (1 - 1/1.1) = s (1.8 / 2 - 1 / 2).
+    """
     core = tried(replace(MACHINES[0], noise=1e-9), 8, 1)
     seldom, always = (net_effects(core, share)["net"][0] for share in (0.0, 1.0))
     assert (seldom, always) == pytest.approx((1 / 1.1, 1.8))
@@ -193,7 +203,7 @@ def test_price_gain_and_break_even_by_hand() -> None:
 
 
 def test_holm_leaves_more_remedies_undecided() -> None:
-    """Six pairs have no p below 2/64, so that two remedies together can never pass 0.05."""
+    """With six pairs, p is at least 2/64. With two remedies, this is never below 0.05 by Holm."""
     machine = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
     assert advice(machine, pairs=6)[0]["recommended"]
     rows = advice(MACHINES[0], pairs=6)
@@ -208,7 +218,7 @@ def test_holm_leaves_more_remedies_undecided() -> None:
         (2.0, 0.97, Standing.BETTER),  # writers may have lost 3 %, which is within the margin
         (2.0, 0.951, Standing.SLOWER_WRITES),  # 1 / 1.05 is 0.952
         (2.0, 0.953, Standing.BETTER),
-        # What is not decided is a candidate for Holm, whatever its writes.
+        # An undecided remedy counts in Holm's adjustment, even if it delays the writes.
         (1.0, 0.951, Standing.NOT_DECIDED),
     ],
 )
@@ -239,9 +249,11 @@ def test_writers_are_slowed_down_if_the_whole_interval_says_so(
         ({}, 5, 3, Standing.TOO_FEW_PAIRS),
     ],
 )
-def test_what_is_recommended(changes, pairs, allocations, standing) -> None:
-    """Nothing from emulation, an unstable baseline, few allocations or few pairs."""
-    core = net_effects(tried(ONE, pairs, 1, allocations), 1.0).row(0, named=True)
+def test_a_remedy_is_recommended_only_from_sound_measurements(
+    changes, pairs, allocations, standing
+) -> None:
+    """Emulation, an unstable baseline, few allocations or few pairs give no recommendation."""
+    core = net_effects(tried(CORE_MACHINE, pairs, 1, allocations), 1.0).row(0, named=True)
     (row,) = with_standings([core | changes], share_stated=True)
     assert row["standing"] is standing
     assert row["recommended"] == (standing is Standing.BETTER and not changes)
@@ -260,16 +272,19 @@ def test_what_is_recommended(changes, pairs, allocations, standing) -> None:
     ],
 )
 def test_at_a_limit_nothing_is_shown(changes: Row, standing: Standing) -> None:
-    core = net_effects(tried(ONE, 12, 1), 1.0).row(0, named=True)
+    core = net_effects(tried(CORE_MACHINE, 12, 1), 1.0).row(0, named=True)
     (row,) = with_standings([core | changes], share_stated=True)
     assert row["standing"] is standing
 
 
-def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
-    """Gains of 10, 20 and 30 % in three: 4.303 x 0.0837 x sqrt(4/3) is far more than 18 %."""
+def test_allocations_that_differ_do_not_predict_the_next_one() -> None:
+    """Three allocations have gains of 10, 20 and 30 %.
+
+    The half-width of the prediction is 4.303 x 0.0837 x sqrt(4/3), which is far more than 18 %.
+    """
     gain = pl.col("block").replace_strict({0: 1.1, 1: 1.2, 2: 1.3})
     even = dict.fromkeys(("off", "on", "off_with"), 1.0)
-    (row,) = judged(tried(ONE, 12, 1).with_columns(on_with=gain, **even))
+    (row,) = judged(tried(CORE_MACHINE, 12, 1).with_columns(on_with=gain, **even))
     assert row["net_low"] > 1
     assert row["standing"] is Standing.ONLY_HERE
     centre, spread = np.log([1.1, 1.2, 1.3]).mean(), np.log([1.1, 1.2, 1.3]).std(ddof=1)
@@ -279,18 +294,21 @@ def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
 
 
 def test_without_a_share_only_what_costs_nothing_is_recommended() -> None:
-    (core,) = net_effects(tried(ONE, 12, 1), 1.0).to_dicts()
+    (core,) = net_effects(tried(CORE_MACHINE, 12, 1), 1.0).to_dicts()
     (row,) = with_standings([core], share_stated=False)
     assert (row["standing"], row["recommended"]) == (Standing.BETTER, False)
     (row,) = with_standings([core | {"price": None}], share_stated=False)
     assert row["recommended"]
 
 
-def test_jobs_of_their_own_are_compared_by_allocation() -> None:
-    """Four allocations a side: the ratio of their geometric means, with Student's interval."""
+def test_levels_in_separate_jobs_are_compared_by_allocation() -> None:
+    """Sides have four and three allocations.
+
+    The result is the ratio of their geometric means, with the interval by Student's t.
+    """
     one = pl.DataFrame({"off": [1.0] * 4, "on": [0.5, 0.51, 0.49, 0.5]})
     other = pl.DataFrame({"off_with": [0.9] * 3, "on_with": [0.8, 0.81, 0.79]})
-    named = tried(ONE, 6, 1).with_columns(paired=False).drop("pair", "block", *one.columns)
+    named = tried(CORE_MACHINE, 6, 1).with_columns(paired=False).drop("pair", "block", *one.columns)
     named = named.drop(other.columns).head(1)
 
     def row_of(first: int) -> Row:

@@ -1,4 +1,7 @@
-"""Loss per byte written and its crossover with a reserved core, on sweeps whose truth is known."""
+"""Tests the loss per byte written, and the rate above which a reserved core is better.
+
+The sweeps of rates are made, with known true values.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +27,7 @@ def rows_of(folder: Path, runs: list[Sample]) -> list[dict[str, Any]]:
 
 
 def runs_of(rates: Any, losses: Any, case: str = "c") -> pl.DataFrame:
-    """Runs of pairs, each with its rates and losses."""
+    """Return runs of pairs; each pair has several rates, each with a loss."""
     names = {"arm": "on", "at": "", "others": "", "cores": None, "bandwidth": True, "unit": "B/s"}
     return pl.DataFrame(
         [
@@ -38,10 +41,14 @@ def runs_of(rates: Any, losses: Any, case: str = "c") -> pl.DataFrame:
 
 
 def test_slopes_and_curvatures_by_hand() -> None:
-    """Of the points (1, 2) and (2, 5): 12/5 through the origin; b + c = 2, 2b + 4c = 5."""
+    """The points are (1, 2) and (2, 5).
+
+    A line through the origin has the slope 12/5. A parabola b x + c x^2 has b + c = 2 and
+    2b + 4c = 5.
+    """
     (row,) = fitted_slopes(runs_of([[1, 2]], [[2, 5]])).to_dicts()
     assert row["slope"] == pytest.approx(12 / 5)
-    # Relative to the highest rate, of the loss there 4 c = 2 are the square's.
+    # The curvature is the part of the loss at the highest rate that is quadratic: 4 c = 2.
     assert row["curvature"] == pytest.approx(2.0)
 
 
@@ -59,7 +66,10 @@ def test_a_sweep_without_noise_gives_its_slope_and_crossovers(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("unit", "better"), [("s", "lower"), ("1/s", "higher")])
 def test_times_lose_a_share_per_byte(tmp_path: Path, unit: str, better: Better) -> None:
-    """30 % more time at 7.2 GB/s, 10 % with a core that costs 10 %: equal where 0.3 x = 0.1."""
+    """At 7.2 GB/s, the time is 30 % longer, with a core 10 %. The core itself costs 10 %.
+
+    At a share x of this rate, the loss equals the core's price if 0.3 x = 0.1.
+    """
     melt = replace(sweep(noise=0.0), name="melt", unit=unit, better=better)
     case = replace(melt, base=10.0, pair_noise=0.0)
     shares = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
@@ -77,9 +87,10 @@ def test_times_lose_a_share_per_byte(tmp_path: Path, unit: str, better: Better) 
     assert not row["bandwidth"]
     assert row["slope"] == pytest.approx(0.3 / 7.2e9, rel=0.02)
     assert row["crossover_b_s"] == pytest.approx(7.2e9 / 3, rel=0.03)
-    # 1 + 0.3 u = 1.1 (1 + 0.1 u): u = 0.1 / 0.19.
+    # Both are as fast at a share u of the rate with 1 + 0.3 u = 1.1 (1 + 0.1 u): u = 0.1 / 0.19.
     assert row["same_rate_b_s"] == pytest.approx(7.2e9 * 0.1 / 0.19, rel=0.03)
-    # The line through the baseline of 10 meets the runs: 13 s, or 10/1.3 a second, at 7.2 GB/s.
+    # The drawn line begins at the baseline of 10, and fits the runs: at 7.2 GB/s, it has 13 s, or
+    # 10/1.3 per second.
     drawn = answer(THROTTLED_RUNS, run).filter(at="reserved cores 0")
     for point in drawn.to_dicts():
         longer = 1 + 0.3 * point["reached_b_s"] / 7.2e9
@@ -89,7 +100,7 @@ def test_times_lose_a_share_per_byte(tmp_path: Path, unit: str, better: Better) 
     assert drawn.height == 6 * 5
 
 
-def test_a_bent_loss_is_no_line(tmp_path: Path) -> None:
+def test_a_curved_loss_has_no_crossover(tmp_path: Path) -> None:
     bent = rows_of(tmp_path / "bent", swept(sweep(noise=0.003, square=0.8), pairs=12))[0]
     assert (bent["word"], bent["why"]) == ("no", "the loss is curved")
     assert bent["curvature"] == pytest.approx(0.8 * SLOPE * 7.2e9, rel=0.2)
@@ -107,13 +118,13 @@ def test_one_rate_is_no_sweep_and_five_pairs_no_slope(tmp_path: Path) -> None:
     assert few["crossover_b_s_low"] is None
 
 
-def test_a_sweep_has_its_own_case_and_writes_and_pairs_of_two_rates(tmp_path: Path) -> None:
+def test_a_sweep_uses_one_case_only_writes_and_pairs_with_two_rates(tmp_path: Path) -> None:
     own, other = (swept(replace(sweep(), name=name), pairs=8) for name in ("stream", "triad"))
     run = loaded(tmp_path / "own", own)
     alone = answer(THROTTLING, run).to_dicts()
     together = rows_of(tmp_path / "both", [*own, *other])
     assert [row for row in together if row["case"] == "stream"] == alone
-    # The first pair has the full rate alone, the second has two.
+    # Pair 0 has only the full rate, so it is left out; pair 1 has two rates.
     number, arm = pl.col("pair"), pl.col("arm").cast(pl.String)
     lost = (number == 0) & arm.str.contains("rate") | (number == 1) & arm.str.contains("25|50")
     (few, _) = answer(THROTTLING, replace(run, pairs=run.pairs.filter(~lost))).to_dicts()
@@ -128,7 +139,7 @@ def test_rows_that_differ_in_one_level_belong_together() -> None:
     rows = [
         result(factors={"rate": "full", "cores": 0}),
         result(arm="on@rate=50%", factors={"rate": "50%", "cores": 0}),
-        result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # alone
+        result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # its only rate
         result(case="melt", factors={"rate": "full", "cores": 0}),
         result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
         result(arm="on@x=1", factors={"x": 1, "cores": 0}),

@@ -1,4 +1,8 @@
-"""The simulation against one that follows each rank by itself, and against results on paper."""
+"""Tests the simulation of an application under writes.
+
+It is compared with a simple simulation that follows each rank separately, and with results that are
+worked out by hand.
+"""
 
 import itertools
 import math
@@ -20,7 +24,11 @@ def writes(*nodes_and_times: tuple[int, float, float]) -> NodeWrites:
 def work_until(
     now_s: float, left_s: float, node_writes: list[tuple[float, float]], slow: float
 ) -> float:
-    """When work begun now is done, going from one change of speed to the next."""
+    """Return when `left_s` of work that begins at `now_s` is done.
+
+    The node's speed is 1 / `slow` during its writes. Time advances from one change of speed to the
+    next.
+    """
     changes = sorted({edge for window in node_writes for edge in window if edge > now_s})
     for change_s in [*changes, math.inf]:
         middle_s = now_s if math.isinf(change_s) else (now_s + change_s) / 2
@@ -70,7 +78,7 @@ def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]],
 
 @given(cases())
 @settings(max_examples=60, deadline=None)
-def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
+def test_every_rank_finishes_when_the_simple_simulation_says(case) -> None:
     application, hits, slow = case
     node_writes = writes(*hits)
     computed_s = finishing_times(application, node_writes, np.array(slow))
@@ -95,21 +103,22 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     ("ranks", "lengths"),
     [(8192, (32, 16, 16)), (1_000_000, (100, 100, 100)), (18, (3, 3, 2)), (13, (13, 1, 1))],
 )
-def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> None:
+def test_grids_are_as_cubic_as_possible(ranks: int, lengths: tuple[int, ...]) -> None:
     assert grid_shape(ranks) == lengths
 
 
 @pytest.mark.parametrize("ranks", [0, 10, 20_000_004])
-def test_ranks_fill_nodes_and_are_not_too_many(ranks: int) -> None:
+def test_ranks_that_do_not_fill_nodes_or_are_too_many_are_refused(ranks: int) -> None:
     with pytest.raises(InputError):
         Application(ranks, 4, 1, 1.0)
 
 
-def test_a_delay_spreads_by_one_neighbour_a_step() -> None:
-    """64 nodes of a rank on a grid of 4 x 4 x 4; rank 0 is hit for 2 s at a third of its speed.
+def test_a_delay_spreads_by_one_neighbour_in_each_step() -> None:
+    """64 nodes have one rank each, on a grid of 4 x 4 x 4. Rank 0 is hit by writes for 2 s.
 
-    In these it does 2/3 s of work, so that it ends its first step 4/3 s late; its six neighbours
-    wait from the second step on, and all within the grid's width, six steps.
+    Meanwhile it has a third of its speed and does 2/3 s of work, so it ends its first step 4/3 s
+    late. Its six neighbours are late from the second step on. After as many steps as the grid is
+    wide, which is six, all ranks are late.
     """
     hit, slow = writes((0, 0.0, 2.0)), np.array([3.0])
     late = [
