@@ -144,7 +144,7 @@ def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
 
 @dataclass(frozen=True)
 class Line:
-    """The statement on one case."""
+    """One line of such a table: the statement on one case."""
 
     #: Name of the case, its figure, its verdict, and more; the most important first.
     cells: Sequence[str]

@@ -52,7 +52,7 @@ def name_contention(
     counters: pl.DataFrame,
     records: Mapping[str, Any],
 ) -> list[Result]:
-    """The rows; the verdict is 'memory contention' if slower runs had writes that reached memory.
+    """The rows, with the verdict 'memory contention' if the writes of slower runs reached memory.
 
     Only rows with the verdict 'slower under RDMA writes' change. In all runs, the writes must be
     proven by a device or by marks in memory. They reached memory if the counters of memory rise by

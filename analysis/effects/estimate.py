@@ -67,12 +67,12 @@ class StoppingRule:
     """When a case ends, at run time and in the report.
 
     From `pairs_floor` pairs on, a case ends at the first interim analysis at which every effect is
-    done (docs/method.md#how-many-pairs). At `pairs_cap` pairs, it ends in any case.
+    done (docs/method.md#how-many-pairs). At `pairs_cap` pairs, it always ends.
     """
 
     pairs_floor: int = MIN_VALUES
     pairs_cap: int | None = None
-    #: Half-width that intervals must reach, relative to the estimate.
+    #: Largest allowed half-width of intervals, relative to the estimate. None if any is allowed.
     precision: float | None = None
     #: 'No effect' means that the typical run changes by less than this share.
     margin: float = MARGIN
@@ -106,7 +106,7 @@ class StoppingRule:
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
-        """Return whether `row` needs no further pair, between floor and cap."""
+        """Return whether `row` needs no further pairs. This matters only between floor and cap."""
         return self.is_precise(row) and not row.verdict.needs_pairs
 
 
@@ -117,9 +117,9 @@ def results(samples: pl.DataFrame, rule: StoppingRule = StoppingRule()) -> list[
 
 
 def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, rule: StoppingRule) -> list[Result]:
-    """Return the same as `results`; `judged` is what `pairs.judge_samples` returns.
+    """Return the same rows as `results`, from samples that are already judged and paired.
 
-    `pairs` is the `pair_table` of these samples.
+    `judged` is what `pairs.judge_samples` returns. `pairs` is the `pair_table` of these samples.
     """
     first_pairs = pair_table(first_attempts(judged))
     rows: list[Result] = []

@@ -69,13 +69,13 @@ class PValues:
     They are not adjusted for other effects. The smaller a value, the surer its statement.
     """
 
-    #: The typical run is slower than off.
+    #: The typical run is slower than the baseline.
     slower: float
-    #: The typical run is faster than off.
+    #: The typical run is faster than the baseline.
     faster: float
-    #: The typical run lies within the margin.
+    #: The typical run differs from the baseline by less than the margin.
     within: float
-    #: The typical run is slower than off and than the control; None without a control.
+    #: The typical run is slower than the baseline and the control; None without a control.
     above_control: float | None
     #: The repeated baseline differs from the baseline.
     unstable: float

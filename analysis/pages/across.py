@@ -44,7 +44,7 @@ class MachineHistory:
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: True if writes of its latest runs were emulated.
     emulated: bool = False
-    #: Run -> address of its report, from the machine's page.
+    #: Run -> address of its report, relative to the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
 
 

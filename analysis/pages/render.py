@@ -65,8 +65,8 @@ def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
 
     In the row, `look` is `bad`, `warn`, `good` or `plain`, and `state` says why. `page` is the
     address of the machine's page, relative to the list. `nights` is the number of measured nights.
-    `series` is the number of all series, and `not_watched` is the number of series with too few
-    nights.
+    A series has the values of one quantity by night. `series` is the number of all series, and
+    `not_watched` is the number of series with too few nights.
     """
     below_reference_texts = [f"{case.case}: {case.text}" for case in history.below_reference]
     alarms = [*below_reference_texts, *(alarm.text for alarm in history.alarms if alarm.open)]

@@ -105,7 +105,7 @@ class RunData:
     results: list[Result]
     #: Counts of tools and nodes in each run (`analysis.samples.counts.counters_of`).
     counters: pl.DataFrame
-    #: Blocks that ended early.
+    #: Blocks that ended before their last pair.
     unfinished_blocks: list[UnfinishedBlock]
     #: The lines that the function `unread_runs` returns.
     unread_runs: list[str]
@@ -130,9 +130,10 @@ class RunData:
         return self._tables[name]
 
     def emulation_caveats(self, cases: Collection[str] | None = None) -> list[str]:
-        """A caveat for each emulated transport of the writers in `cases`, or in all cases if None.
+        """A caveat for each emulated transport of the writers in `cases`.
 
-        The list is empty if all writers used RDMA hardware.
+        If `cases` is None, all cases are included. The list is empty if all writers used RDMA
+        hardware.
         """
         rows = self._transports
         if cases is not None:

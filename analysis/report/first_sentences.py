@@ -170,7 +170,7 @@ def _unsteady_text(rows: Sequence[Result]) -> str:
 
 
 def _is_hidden_by_baseline(row: Result) -> bool:
-    """Return whether the baseline's repeatability extends further from 1 than the effect."""
+    """Return whether the repeated baseline's interval reaches further from 1 than the effect."""
     repeatability, effect = row.noise_floor, row.slowdown
     if not repeatability or not effect:
         return False
@@ -202,7 +202,7 @@ def _headline_opening(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
 
 
 def unmeasured_cases(rows: Sequence[Result], header: RunHeader) -> list[str]:
-    """Cases with requested effects, of which no pair counts."""
+    """Cases for which effects were requested, but of which no pair counts."""
     paired = {row.case for row in rows if row.pairs}
     return [
         case

@@ -183,7 +183,7 @@ def themed_svg(
 
 
 def _with_point_titles(svg: str, group: str, texts: Sequence[str]) -> str:
-    """Return `svg` with a title for each point of a group; unchanged if they are rasterized."""
+    """Return `svg` with a title for each point of a group; unchanged if points are rasterized."""
     titles = iter(texts)
 
     def titled_point(point: re.Match[str]) -> str:

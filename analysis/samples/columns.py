@@ -134,7 +134,7 @@ class NestedSamples:
     #: The same as in `Samples`.
     frame: pl.DataFrame
     #: One row per writer: `row` (the index of its sample in `frame`) and the fields of
-    #: `WriterRecord` that are no mappings.
+    #: `WriterRecord` that are not mappings.
     writers: pl.DataFrame
     #: One row per target node of a sample: `row` and the fields of `NodeConditions`.
     conditions: pl.DataFrame
@@ -234,7 +234,7 @@ def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return an equal frame whose columns of nulls only share one block of memory per type.
+    """Return the frame; its columns that have only nulls share one block of memory per type.
 
     Often a third of a run's columns hold only nulls: counts of some devices, bindings, timetables.
     """

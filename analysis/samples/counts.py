@@ -214,7 +214,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         event_count=pl.col("event_count").first(),
     )
     # Rows of `COUNTS` for several processor families may share an event. A row is used only if all
-    # its events were counted; of several such rows, the one with the most events is used.
+    # its events were counted. If there are several such rows, the row with the most events is used.
     return (
         rows.filter(pl.col("counted_event_count") == pl.col("event_count"))
         .sort("event_count", descending=True, maintain_order=True)

@@ -2,8 +2,8 @@
 
 Each sample's record contains a hash of the record before it (a chain), so a later change is
 detected. Accepted runs are judged again by the conductor's rules, from the stored figures of their
-writers. These checks cannot detect that a whole folder was forged. This needs a signature, or a
-copy of the chain's last hash (the head) that was kept elsewhere.
+writers. These checks cannot detect that a whole folder was forged. To detect this, a signature is
+needed, or a copy of the chain's last hash (the head) that was kept elsewhere.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _ROLE = pl.col("role").cast(pl.String)
 #: (role `floor`).
 _RUNS_ALONE = _ROLE.is_in(["baseline", "floor"])
 _RUN_COLUMNS = ("case", "block", "pair", "arm")
-#: Columns that are the same in all runs of a treatment.
+#: Columns that must be the same in all runs of a treatment.
 _SAME_IN_TREATMENT = ("role", "baseline", "factors", "workload")
-#: Columns that are the same in all accepted runs of a treatment.
+#: Columns that must be the same in all accepted runs of a treatment.
 _SAME_IF_ACCEPTED = (
     "fom_unit",
     "fom_better",

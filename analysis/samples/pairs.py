@@ -1,4 +1,9 @@
-"""Makes pairs from samples: which runs count, why others do not, and the ratios within pairs."""
+"""Makes pairs from samples: which runs count, why others do not, and the ratios within pairs.
+
+A sample is one run of the application. A pair has one run of each treatment (column `arm`). These
+runs are adjacent in time and on the same nodes. A block has the pairs of one allocation. A run
+counts if its sample has the status `counts` (`judge_samples`).
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,8 @@ def conditions_text(samples: pl.DataFrame) -> str:
 def _writers_lines(counted_runs: pl.LazyFrame) -> list[str]:
     """A line for each treatment and kind of writers, with the smallest `writer_share` of the runs.
 
-    It is a share of the uncontended rate, or of the requested rate if that is lower.
+    `writer_share` is the lowest rate of a writer as a share of its uncontended rate, or of the
+    requested rate if that is lower.
     """
     columns = (
         "arm",

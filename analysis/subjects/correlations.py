@@ -104,7 +104,7 @@ def _measured_correlations(
 def _correlated_values(
     points: pl.DataFrame, point_column: str
 ) -> Iterator[tuple[str, str, list[float], list[float]]]:
-    """Yield the names and the values of each two quantities that are correlated.
+    """Yield the names and the values of every two quantities that are correlated.
 
     The first is the time or a role of stalls, the second is a role. Each role is correlated with
     the time, and misses are correlated with stalls.

@@ -97,7 +97,7 @@ def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str,
 
 
 def _estimate_columns(record: Result | Contrast, name: str) -> dict[str, Any]:
-    """Columns of the pairs, of the estimate in the field `name`, and of the repeatability."""
+    """Columns of a row: number of pairs, the estimate in the field `name`, and repeatability."""
     return {
         "n": record.pairs,
         **columns_of(name, getattr(record, name)),

@@ -40,7 +40,7 @@ _INSIDE_SHARE = 1 / 8
 _BEYOND_MULTIPLE = 2
 #: Largest chance that at least one of a run's statements of the same kind is wrong.
 _ERROR_LEVEL = 0.05
-#: Factors whose levels name a cell.
+#: Factors whose levels make up a cell.
 _CELL_FACTORS = {"footprint", "working_set"}
 _CELL_COLUMNS = ["case", "working_set_b", "footprint_b"]
 _WORKING_SET_COLUMNS = ["case", "working_set", "working_set_b"]
@@ -75,7 +75,7 @@ def _runs_under_writes(run: RunData) -> pl.DataFrame:
     target_count = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
     writers_per_target = (pl.col("writers") / target_count).ceil().cast(pl.Int64)
     runs = runs.filter(pl.col("arm").is_in(compared_arms)).with_columns(
-        # The footprint of all writers of a target.
+        # A sample has the footprint of one writer. Here, it is summed over the target's writers.
         footprint_b=pl.col("footprint_b") * writers_per_target
     )
     pairs = paired(runs).with_columns(

@@ -170,7 +170,7 @@ def _rate_share(rows: pl.DataFrame) -> Estimate | None:
 
 
 def smallest_of_runs(name: str) -> pl.Expr:
-    """The smallest value of all runs; null if a run has no value."""
+    """The smallest value of all runs; null if any run has no value."""
     return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).min())
 
 
