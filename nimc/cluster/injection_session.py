@@ -287,9 +287,10 @@ class Progress:
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether it was handled.
 
-        The first such key requests the end of the writes, as the end of the time `--for` does. If a
-        command runs in this terminal, the terminal has sent the signal to the command too, so
-        nothing is left to do. A key before the writes have begun, or a second one, is not handled.
+        A key before the writes have begun is not handled. If a command runs in this terminal, the
+        terminal has sent the signal to the command too, so nothing is left to do. Otherwise the
+        first key ends the writes, as the end of the time given with `--for` does. A second key is
+        not handled.
         """
         self._read_head()
         if not self.has_begun:

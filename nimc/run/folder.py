@@ -86,9 +86,9 @@ def open_run(
     case. If `required_folder` is given, only a run whose command was typed in that folder
     (`records.calls`) is a run of the same request.
 
-    The link `latest` then points to the run. Before a run is resumed, the processes of its earlier
-    sessions are awaited. If the machine uses Slurm (`slurm`), the jobs of these sessions are
-    cancelled first.
+    The link `latest` then points to the run. A session is one call of `nimc run`. Before a run is
+    resumed, the processes of its earlier sessions are awaited. If the machine uses Slurm (`slurm`),
+    the jobs of these sessions are cancelled first.
 
     Raises InputError if another process has locked the run, or if `results` is reached through a
     link of another user. Raises OSError if the folder cannot be written, and MachineError if

@@ -1,4 +1,8 @@
-"""Prints the progress of a campaign and its remaining time on standard error."""
+"""Prints the progress of a campaign and its remaining time on standard error.
+
+A *session* is one call of `nimc run`. It measures blocks: each is the runs of the application in
+one allocation. A *sample* is the record of one run.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from analysis.display.figures import quantity
 from analysis.display.lines import duration
 from records.text import one_line
 
+#: How much is printed.
 Progress = Literal["quiet", "normal", "verbose"]
 #: Time between two lines about the same block if standard error is not a terminal, seconds.
 LINE_INTERVAL_S = 30.0
@@ -166,8 +171,8 @@ class Display:
     """Prints the progress of a campaign.
 
     On a terminal (`terminal`), one line is redrawn. Otherwise a line is printed at the start of a
-    block and every 30 seconds. If output is verbose, each run has a line. Nothing is drawn by a
-    thread, since a thread would disturb runs.
+    block and every 30 seconds, unless output is quiet. If output is verbose, each run has a line.
+    There is no thread for this, since a thread would disturb runs.
     """
 
     def __init__(self, progress: Progress = "normal", *, terminal: bool = False) -> None:

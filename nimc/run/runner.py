@@ -2,9 +2,10 @@
 
 A *treatment* is the conditions of a run of the application, for example the rate of writes. A
 *pair* is one run of each treatment. A *control* is a treatment in which a busy process replaces the
-writers. A *block* is the pairs of one allocation. One ReFrame session runs a block. In the
-allocation it starts the conductor, which makes the runs. A *check* is the ReFrame test of a
-workload. It is a third-party check if it is a user's file instead of one of this project.
+writers. A *block* is the pairs of one allocation. A *session* is one call of `nimc run`. In a
+session, each block has a ReFrame session of its own. In the allocation, ReFrame starts the
+conductor, which makes the runs. A *check* is the ReFrame test of a workload. It is a third-party
+check if it is a user's file instead of one of this project.
 """
 
 from __future__ import annotations
@@ -123,7 +124,10 @@ class CaseState:
 def case_state(
     run: Path, case: str, treatments: Sequence[str], stopping_rule: StoppingRule
 ) -> CaseState:
-    """Read the progress of a case; `treatments` names its treatments that have a baseline."""
+    """Return the progress of a case, from its samples and the folders of its blocks.
+
+    `treatments` names the treatments of the case that have a baseline.
+    """
     folders = (run / "logs" / case).glob("[0-9]*")
     started_blocks = [int(folder.name) for folder in folders if folder.name.isdigit()]
     file = run / "samples" / f"{case}.jsonl"
@@ -314,7 +318,7 @@ class Failure:
 
 
 class _CaseError(Exception):
-    """Says in one line why a case could not be measured."""
+    """A case cannot be measured. The message says why, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
