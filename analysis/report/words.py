@@ -38,8 +38,8 @@ def ratio_texts(
 
 
 def fom_text(value: float | None, row: Result) -> str:
-    """A figure of merit in the unit that suits the row's baseline median."""
-    divisor, unit = figures.divisor_and_unit(row.off_median, row.unit)
+    """A figure of merit in the unit that suits the row's baseline median, or else the other one."""
+    divisor, unit = figures.divisor_and_unit(row.off_median or row.on_median, row.unit)
     return DASH if value is None else f"{figures.number(value / divisor)} {unit}"
 
 

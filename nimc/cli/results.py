@@ -208,7 +208,7 @@ def _effect_notes(rows: Sequence[Result], header: RunHeader, disturbance: str) -
 
 
 def _effect_line(row: Result) -> Line:
-    divisor, unit = divisor_and_unit(row.off_median, row.unit)
+    divisor, unit = divisor_and_unit(row.off_median or row.on_median, row.unit)
     off, on = (
         NO_FIGURE if median is None else number(median / divisor, 3)
         for median in (row.off_median, row.on_median)
@@ -456,7 +456,8 @@ def _side_name(side: Side) -> str:
 def _comparison_line(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
-    divisor, scaled_unit = divisor_and_unit(row.reference.value if row.reference else None, unit)
+    scale = row.reference or row.this
+    divisor, scaled_unit = divisor_and_unit(scale.value if scale else None, unit)
     estimates = [
         number(estimate.value / divisor, 3) if estimate else NO_FIGURE
         for estimate in (row.reference, row.this)

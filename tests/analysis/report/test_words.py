@@ -9,6 +9,7 @@ from analysis.report.first_sentences import disturbance
 from analysis.report.sentences import SENTENCES
 from analysis.report.words import (
     breakable_name,
+    fom_text,
     notes_of,
     ratio_texts,
     utc_text,
@@ -129,6 +130,21 @@ def test_facts_read_their_units_from_their_keys(
     record: dict[str, object], label: str, text: str
 ) -> None:
     assert labelled_facts(record) == [(label, text)]
+
+
+@pytest.mark.parametrize(
+    ("off", "on", "texts"),
+    [
+        (26.2e9, 950e6, ["26.20 GB/s", "0.9500 GB/s"]),
+        (None, 4164028046.0, ["\u2013", "4.164 GB/s"]),
+        (26.2e9, None, ["26.20 GB/s", "\u2013"]),
+    ],
+)
+def test_both_medians_have_the_unit_of_the_first_that_is_known(
+    off: float | None, on: float | None, texts: list[str]
+) -> None:
+    row = result(off_median=off, on_median=on, unit="B/s")
+    assert [fom_text(off, row), fom_text(on, row)] == texts
 
 
 def test_names_lists_and_times() -> None:

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 
+from analysis.compare.sides import compare_sides
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.statistics.interval import Estimate, Interval
 from nimc.cli import plan, results
 from nimc.cli.answer import Listing
 from records.notes import Note
-from tests.analysis.synthetic import commands, header
+from tests.analysis.synthetic import STREAM, commands, header, loaded_run, samples
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -66,6 +68,10 @@ def effects_of(rows: Sequence[Result]) -> Listing:
         (
             {"verdict": Verdict.NO_EFFECT, "off_median": None, "on_median": 3.1, "unit": "s"},
             "stream | 1.60 [1.50, 1.70] | no effect, emulated | - -> 3.10 s | 12 pairs",
+        ),
+        (
+            {"off_median": None, "on_median": 4164028046.0},
+            f"stream | 1.60 [1.50, 1.70] | {VERDICT} | - -> 4.16 GB/s | 12 pairs",
         ),
         (
             {"verdict": Verdict.CONTENTION, "emulated": False, "on_median": None},
@@ -123,6 +129,19 @@ def test_rows_of_controls_are_shown_only_for_cases_without_an_effect():
     *_, listing = results.results_tables([EFFECT], header(), commands(), [price])
     (printed,) = listing.lines
     assert list(printed.details) == ["baseline repeated: 0.990-1.010"]
+
+
+def test_a_figure_that_only_one_side_has_is_in_its_own_unit(tmp_path: Path) -> None:
+    runs = [
+        loaded_run(tmp_path / name, samples(STREAM, pairs=6, seed=1), header(run=name))
+        for name in ("reference", "this")
+    ]
+    compared = compare_sides(runs[:1], runs[1:])
+    (row,) = (row for row in compared.rows if row.metric == "off")
+    row = replace(row, unit="B/s", reference=None, this=about(4164028046.0, 4e9, 5e9))
+    *_, listing = results.comparison_parts(replace(compared, rows=[row]))
+    assert isinstance(listing, Listing)
+    assert listing.lines[0].cells[3] == "- -> 4.16 GB/s"
 
 
 def test_notes_and_rejections_come_once_and_name_their_cases():
