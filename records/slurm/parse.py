@@ -56,9 +56,12 @@ def job_outcome(
         if name in states:
             return JobOutcome(outcome_name, f"Slurm: job state {name}")
     if block_record is None:
-        return JobOutcome(
-            "job_failed", f"the conductor left no block.json (exit status {exit_code})"
+        ending = f"exit status {exit_code}" if state is None else f"{state}, status {exit_code}"
+        reason = (
+            f"the conductor left no block.json ({ending}): read the job's rfm_job.err; if there is"
+            " none, nodes may not see the results folder"
         )
+        return JobOutcome("job_failed", reason)
     if block_record["state"] != "done":
         return JobOutcome(block_record["state"], block_record["reason"])
     if exit_code:

@@ -197,3 +197,12 @@ DIED = {"state": "injector_died", "reason": "writer 0: gone"}
 )
 def test_failures_are_distinguished(state, code, block, name):
     assert job_outcome(state, code, block).name == name
+
+
+def test_a_job_whose_folder_its_nodes_do_not_see_names_its_state_and_the_folder():
+    """Slurm 22.05.8 ends such a job before its script, as FAILED 0:53: it cannot open its output.
+    ReFrame gives the first number as the exit status.
+    """
+    reason = job_outcome("FAILED,FAILED", 0, None).reason
+    assert "FAILED" in reason
+    assert "results folder" in reason
