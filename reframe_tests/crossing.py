@@ -26,7 +26,7 @@ from reframe_tests.factors import FACTORS
 
 #: Factor -> levels in order; names of treatments omit the first level.
 Factors = Mapping[str, Sequence[Level]]
-#: Factor (or `arm`) -> level: an entry of `exclude` or `only`, which selects treatments.
+#: Factor (or `arm`) -> level. A cell is an entry of `exclude` or `only`, and selects treatments.
 Cell = Mapping[str, Level]
 
 #: The factor whose level 0 is the baseline, and its level that is omitted in names of treatments.

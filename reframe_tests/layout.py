@@ -89,7 +89,7 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
 
 
 class LayoutMixin(rfm.RegressionTestPlugin):
-    """Makes the treatments of a block from a check's arms and factors."""
+    """Makes the treatments (conditions of runs) of a block from a check's arms and factors."""
 
     #: Factors and their levels, as in a campaign file: `{rate: [0, 25%, full]}`. Levels change from
     #: one run to the next.

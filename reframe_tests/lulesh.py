@@ -138,6 +138,6 @@ WORKLOAD = Workload(
             )
         ),
         "energies symmetric to 1e-8": Within("asymmetry", 0, 1e-8),
-        "printed time that of all iterations": Within("printed_error", 0, 1),
+        "printed time consistent with the time of all iterations": Within("printed_error", 0, 1),
     },
 )

@@ -54,7 +54,7 @@ WORKLOAD = Workload(
     derived={"rate_1_s": lambda numbers: numbers.tracks / numbers.advance_s},
     extra=("max_error", "tracks", "particles", "ranks"),
     proof={
-        "it ended ('done!')": r"^done!$",
+        "the program ended ('done!')": r"^done!$",
         # The error is 0.05 with 12 particles per zone, and 0.018 with 125. It falls with the
         # inverse root of the number of particles, down to the error due to the zones' size.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),

@@ -49,8 +49,8 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: and Swartvagher). It stores past the caches.
     kernel = variable(str, value="nt_write")
 
-    #: Computing cores, as a share of the application's cores in the sockets that compute; at least
-    #: one core.
+    #: Computing cores, as a share of the application's cores in the sockets that compute. At least
+    #: one core computes.
     share = variable(float, value=1.0)
 
     #: Number of computing cores; 0 uses the share.

@@ -144,11 +144,11 @@ class NimcMixin(LayoutMixin):
     #: Number of times that a rejected run is repeated.
     retries = variable(int, value=AcceptanceLimits.retries)
 
-    #: Largest disturbance of an accepted run of any arm; None only records it. `foreign_cpus`:
-    #: hardware threads that foreign processes keep busy. `steal_share`: share of time that the
-    #: hypervisor takes. `frequency_drop`: drop of the cores' frequency below the usual one.
-    #: `foreign_share`: bytes at the writers' device while nothing writes, as a share of their
-    #: uncontended rate.
+    #: Limits of disturbances. A run of any arm with a larger disturbance is rejected. With None,
+    #: the disturbance is only recorded. `foreign_cpus`: hardware threads that foreign processes
+    #: keep busy. `steal_share`: share of time that the hypervisor takes. `frequency_drop`: drop of
+    #: the cores' frequency below the usual one. `foreign_share`: bytes at the writers' device while
+    #: nothing writes, as a share of their uncontended rate.
     foreign_cpus = variable(float, type(None), value=AcceptanceLimits.foreign_cpus)
     steal_share = variable(float, type(None), value=AcceptanceLimits.steal_share)
     frequency_drop = variable(float, type(None), value=AcceptanceLimits.frequency_drop)

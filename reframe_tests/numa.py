@@ -44,8 +44,8 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: Slow writes are a result of this check, so they are no reason to reject a run.
     min_share = 0.02
 
-    #: NUMA node of the writers' buffers, and of the memory that workers load: `nic` (that of the
-    #: network interface) or `other`.
+    #: NUMA node of the writers' buffers, and of the memory that workers load: `nic` (the
+    #: node of the network interface) or `other`.
     buffer = variable(str, value="nic")
 
     #: NUMA node that workers run on: `nic`, `other`, or `free` (not bound).
@@ -54,7 +54,8 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: What the workers do: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
     load = variable(str, value="write")
 
-    #: Number of workers; 0: one for each of the application's cores of a NUMA node.
+    #: Number of workers. The default, 0, runs one worker for each of the application's cores of a
+    #: NUMA node.
     local_workers = variable(int, value=0)
 
     #: Length of one measurement, seconds.

@@ -372,7 +372,7 @@ def _sizes(
         with_footprint = ", ".join(
             name for name, candidate in INJECTORS.items() if candidate.footprint_by
         )
-        why = f"that of {injector.name} cannot be chosen"
+        why = f"the footprint of {injector.name} cannot be chosen"
         allowed = f"{AUTO}, or injector {with_footprint}"
         raise InputError(f"footprint: {footprint} found; {why}; allowed: {allowed}")
     if injector.footprint_by == "message":

@@ -110,8 +110,8 @@ def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | N
     message_b = machine.message_b(request.message)
     if write.messages and write.message_b != message_b:
         raise InputError(
-            f"write: messages of {write.message_b} B found; those of the writers have {message_b} B"
-            f" (message: {request.message}); allowed: the same"
+            f"write: messages of {write.message_b} B found; the writers' messages have"
+            f" {message_b} B (message: {request.message}); allowed: the same"
         )
     if request.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")

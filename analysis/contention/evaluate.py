@@ -164,7 +164,7 @@ def percentage_errors(ratios: Deviations) -> Errors:
 
 
 def _mean_error_percent(ratios: pl.Series) -> float | None:
-    """Mean absolute error of the finite ratios, percent; None if there are none."""
+    """Return the mean absolute error of the finite ratios, percent; None if there are none."""
     mean = (1 - ratios.filter(ratios.is_finite())).abs().mean()
     return 100 * mean if isinstance(mean, float) else None
 
@@ -255,12 +255,12 @@ def misfit_notes(held_out: Deviations) -> list[str]:
 
 
 def published_names() -> list[str]:
-    """Names of the published machines."""
+    """Return the names of the published machines."""
     return list(_document()["platforms"])
 
 
 def load_published(name: str) -> Model:
-    """The published model of one machine. Raises InputError for an unknown name."""
+    """Return the published model of one machine. Raises InputError for an unknown name."""
     if name not in published_names():
         raise InputError(f"--platform: {name} found; allowed: {', '.join(published_names())}")
     facts = _document()["platforms"][name]
@@ -277,7 +277,7 @@ def load_published(name: str) -> Model:
 
 
 def published_errors(name: str) -> dict[str, float | None]:
-    """The published mean absolute percentage errors of one machine (Table 2 and section 4.2)."""
+    """Return the published mean absolute percentage errors of a machine (Table 2, section 4.2)."""
     return dict(_document()["mape_percent"][name])
 
 

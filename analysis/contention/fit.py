@@ -131,13 +131,13 @@ def _can_be_fitted(points: list[Point]) -> bool:
 
 
 def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
-    """Parameters of a placement and, for each that is None, the reason."""
+    """Return the parameters of a placement and, for each that is None, the reason."""
     curves = curves_of(points)
     return _without_undetermined(_best_parameters(curves), curves)
 
 
 def _best_parameters(curves: Curves) -> Parameters:
-    """The parameters with the lowest criterion, among the best guesses and their refinements."""
+    """Return the parameters with the lowest criterion of the best guesses and their refinements."""
     guesses = _guesses(curves)
     differences_of_guesses = (np.abs(relative_differences(p, curves)) for p in guesses)
     differences = min(differences_of_guesses, key=lambda absolute: float(absolute.sum()))
@@ -159,7 +159,7 @@ def _best_parameters(curves: Curves) -> Parameters:
 
 
 def _criterion(p: Parameters, curves: Curves, noise: float) -> float:
-    """Bayesian information criterion, with a bounded loss for the log-likelihood.
+    """Return the Bayesian information criterion, with a bounded loss for the log-likelihood.
 
     The penalty for a parameter is bounded, too.
     """
@@ -172,7 +172,7 @@ def _criterion(p: Parameters, curves: Curves, noise: float) -> float:
 
 
 def relative_differences(p: Parameters, curves: Curves) -> Array:
-    """Relative differences of the model from all four curves; 0 for rates that are unknown."""
+    """Return the relative differences of the model from all four curves; 0 for unknown rates."""
     core_counts = np.arange(1, curves.most_cores + 1)
     communications_alone = np.full(core_counts.shape, p.b_comm_seq_b_s or 0.0)
     predicted = (
@@ -188,13 +188,16 @@ def relative_differences(p: Parameters, curves: Curves) -> Array:
 
 
 def _relative_difference(predicted: Array, measured: Array) -> Array:
-    """Relative differences, bounded to -2 .. 2 so that a rate of zero cannot outweigh the rest."""
+    """Return the relative differences, which lie between -2 and 2.
+
+    So a rate of zero cannot outweigh the others.
+    """
     mean = (np.abs(predicted) + np.abs(measured)) / 2
     return (predicted - measured) / np.where(mean > 0, mean, 1.0)
 
 
 def _loss(differences: Array, noise: float) -> float:
-    """Sum of the losses of all relative differences."""
+    """Return the sum of the losses of all relative differences."""
     return float(_losses(differences, noise).sum())
 
 
@@ -212,7 +215,7 @@ def _losses(differences: Array, noise: float) -> Array:
 
 
 def _guesses(curves: Curves) -> list[Parameters]:
-    """A guess without contention, and guesses for the pairs of maxima that fit the totals best."""
+    """Return a guess without contention, and guesses for the pairs of maxima with the best fits."""
     alone_is_measured = np.isfinite(curves.comp_alone).any()
     comp = curves.comp_alone if alone_is_measured else curves.comp_par
     b_comp, t_seq = _slope_and_plateau(curves.n[np.isfinite(comp)], comp[np.isfinite(comp)])
@@ -240,7 +243,7 @@ def _guesses(curves: Curves) -> list[Parameters]:
 
 
 def _slope_and_plateau(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
-    """Slope through the origin and plateau of a rate that scales, then saturates.
+    """Return the slope through the origin and plateau of a rate that scales, then saturates.
 
     The numbers of cores are split where the loss is smallest. The slope is a median over the lower
     numbers, and the plateau a median over the higher numbers. The plateau is None if no split fits
@@ -263,7 +266,7 @@ def _slope_and_plateau(n: CoreCounts, rates: Array) -> tuple[float, float | None
 
 
 def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
-    """Pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
+    """Return the pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
 
     `n_seq_max` is at least the knee of computations alone, rounded down. If `n_par_max` is larger
     than `n_seq_max`, the equations can predict the same rates with every `n_seq_max` beyond the
@@ -283,7 +286,7 @@ def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
 
 
 def _knee(uncontended: Parameters) -> float:
-    """The number of cores whose demand equals the plateau of computations alone; 0 if unknown."""
+    """Return how many cores demand the plateau of computations alone; 0 if this is unknown."""
     return (uncontended.t_seq_max_b_s or 0.0) / (uncontended.b_comp_seq_b_s or math.inf)
 
 
@@ -321,7 +324,7 @@ def _capacities(
 
 
 def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
-    """The factors of the three numbers in which T(n) is linear, with the shape (pairs, n, 3).
+    """Return the factors of the three numbers in which T(n) is linear, in shape (pairs, n, 3).
 
     If n_par <= n_seq, the numbers are T_par_max, delta_l and delta_r, and T is continuous at both
     maxima. Otherwise they are T_par_max, T_par_max2 and delta_r, with a step past n_par (equation
@@ -337,7 +340,7 @@ def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
 
 
 def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
-    """The parameters with the two maxima, and with the three numbers of `_basis`."""
+    """Return the parameters with the two maxima, and with the three numbers of `_basis`."""
     if n_par > n_seq:
         t_par, t_par2, delta_r = map(float, solution)
         delta_l = 0.0
@@ -383,7 +386,7 @@ def _with_shares(guess: Parameters, curves: Curves) -> list[Parameters]:
 
 
 def _adjustable_parameters(p: Parameters, most_cores: int) -> list[str]:
-    """The continuous parameters that least squares can adjust to points of up to `most_cores`."""
+    """Return the continuous parameters that least squares can adjust, with up to `most_cores`."""
     fixed = {name for name in CONTINUOUS_PARAMETERS if getattr(p, name) is None}
     if not p.b_comm_seq_b_s:
         fixed |= {"b_comm_seq_b_s", "alpha"}

@@ -200,7 +200,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 
 def prediction_parts(model: Model, prediction: Prediction) -> list[str | Table]:
-    """The caveats, and the rates on one placement: a row per number of cores."""
+    """Return the caveats, and the rates on one placement: a row per number of cores."""
     source = "published" if model.published else "fitted"
     lines = [
         *model.notes,
@@ -225,7 +225,7 @@ def _rate_text(rate_b_s: float) -> str:
 
 
 def fit_parts(model: Model) -> list[str | Table]:
-    """The caveats, the parameters with rates in MB/s, and why parameters are unknown."""
+    """Return the caveats, the parameters with rates in MB/s, and why parameters are unknown."""
     rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
     unknown = [
         f"{placement} {name}: {reason}"
@@ -237,7 +237,7 @@ def fit_parts(model: Model) -> list[str | Table]:
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
-    """The name, local value, remote value and unit of each parameter."""
+    """Return the name, local value, remote value and unit of each parameter."""
     return [
         (
             parameter.name.removesuffix("_b_s"),
@@ -250,7 +250,7 @@ def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
 
 
 def _parameter_text(value: float | None, name: str) -> str:
-    """A parameter as text: a rate in MB/s, a number of cores as a whole number."""
+    """Return a parameter as text: a rate in MB/s, a number of cores as a whole number."""
     if value is None:
         return "unknown"
     if name.endswith("_b_s"):

@@ -91,11 +91,11 @@ class Model:
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The model as written to its file."""
+        """Return the model as written to its file."""
         return {"schema": SCHEMA} | asdict(self)
 
     def calibrated_nodes(self) -> tuple[int, ...]:
-        """The NUMA nodes that held data and buffers when the parameters were measured."""
+        """Return the NUMA nodes that held data and buffers when the parameters were measured."""
         return (0,) if self.remote is None else (0, self.numa_per_socket)
 
     def calibration(self, node: int) -> str:
@@ -104,7 +104,7 @@ class Model:
 
 
 def load_model(path: Path) -> Model:
-    """The model in a file. Raises InputError with file and field."""
+    """Return the model in a file. Raises InputError with file and field."""
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise InputError(f"{path}: not a model file; allowed: a mapping with schema {SCHEMA}")
@@ -123,12 +123,12 @@ CoreCounts = NDArray[np.int64]
 
 
 def or_nan(value: float | None) -> float:
-    """The value; NaN for None."""
+    """Return the value; NaN for None."""
     return np.nan if value is None else value
 
 
 def memory_rate(p: Parameters, n: CoreCounts) -> Rates:
-    """Total rate of the memory with `n` computing cores and communications: equation 1.
+    """Return the total rate of the memory with `n` computing cores and communications: equation 1.
 
     If `n_par_max` exceeds `n_seq_max`, no number of cores lies between the maxima.
     """
@@ -142,7 +142,7 @@ def memory_rate(p: Parameters, n: CoreCounts) -> Rates:
 
 
 def computations_alone(p: Parameters, n: CoreCounts) -> Rates:
-    """Rate of `n` computing cores without communications: equation 6."""
+    """Return the rate of `n` computing cores without communications: equation 6."""
     limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
     capacity = np.clip(memory_rate(p, n), 0.0, limit)
     rates: Rates = np.minimum(n * or_nan(p.b_comp_seq_b_s), capacity)
@@ -240,7 +240,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
 
 
 def placements(model: Model) -> list[tuple[int, int]]:
-    """All placements (computations' node, communications' node) that can be predicted."""
+    """Return all placements (computations' node, communications' node) that can be predicted."""
     nodes = range(model.numa_nodes if model.remote is not None else model.numa_per_socket)
     return [(comp, comm) for comp in nodes for comm in nodes]
 

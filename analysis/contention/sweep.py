@@ -71,17 +71,17 @@ class Sweep:
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The sweep as written to its JSON file."""
+        """Return the sweep as written to its JSON file."""
         return {"schema": 1} | asdict(self)
 
     def points_at(self, comp_node: int, comm_node: int) -> list[Point]:
-        """The points of one placement, by number of cores."""
+        """Return the points of one placement, by number of cores."""
         placement = comp_node, comm_node
         points = [point for point in self.points if point.placement == placement]
         return sorted(points, key=lambda point: point.n)
 
     def placements(self) -> list[tuple[int, int]]:
-        """The placements that have points."""
+        """Return the placements that have points."""
         return sorted({point.placement for point in self.points})
 
     def is_calibrated(self, placement: tuple[int, int]) -> bool:
@@ -101,7 +101,7 @@ class _SweepFile(BaseModel):
 
 
 def load_sweep(path: Path) -> Sweep:
-    """The sweep in a file.
+    """Return the sweep in a file.
 
     By default, `name` is the file's name, `cores` is the largest n, `numa_per_socket` is 1, and
     `numa_nodes` is one more than the largest node of a point. Raises InputError with file and
@@ -161,7 +161,7 @@ class Curves:
 
 
 def curves_of(points: Sequence[Point]) -> Curves:
-    """The points of one placement as arrays."""
+    """Return the points of one placement as arrays."""
 
     def curve(rate: str) -> Array:
         return np.array([getattr(point, f"{rate}_b_s") for point in points], float)
@@ -181,7 +181,7 @@ def curves_of(points: Sequence[Point]) -> Curves:
 # median over the samples that count. The rate of communications is the rate that the receiver's
 # device counted, if this device counts bytes (section 4.1.1 of the paper).
 
-#: The workload that measures sweeps: it records its number of cores and its kernel.
+#: The workload that measures sweeps. It records its number of cores and its kernel.
 SWEEP_WORKLOAD = "membench"
 #: Factors that may have any level. All but `rate` distinguish points. Of `rate`, only the full rate
 #: is used.
@@ -269,7 +269,7 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
 
 
 def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
-    """The runs of one kernel, at the first level of each factor that is not in `_POINT_FACTORS`."""
+    """Return the runs of one kernel, at the first levels of factors outside `_POINT_FACTORS`."""
     arms = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
     kernels = {arm: parsed_levels(text).get("kernel") for arm, text in arms.iter_rows()}
     if kernel is not None and kernel not in kernels.values():

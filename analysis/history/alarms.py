@@ -296,7 +296,7 @@ class AlarmWatch:
 
 
 def _median_of_known(values: Values) -> float:
-    """The median of the values that are known; NaN if none is."""
+    """Return the median of the known values; NaN if no value is known."""
     known = np.sort(values[np.isfinite(values)])
     count = len(known)
     return float(known[(count - 1) // 2] + known[count // 2]) / 2 if count else math.nan
@@ -330,7 +330,7 @@ def _common_parts(distances: Values) -> tuple[Values, float]:
 
 @dataclass(frozen=True)
 class SeriesNames:
-    """Names of a series."""
+    """The names that identify a series: of its machine, campaign, case, arm and quantity."""
 
     machine: str
     campaign: str
@@ -420,7 +420,7 @@ class Survey:
 
 
 def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
-    """Alarms, watched series, and baselines below their references, of all machines.
+    """Return alarms, watched series, and baselines below their references, of all machines.
 
     `nights` is what `nights_of(results)` returns.
     """

@@ -71,7 +71,7 @@ class NightsDifference:
     widening: float
 
     def least_change(self, level: float) -> float:
-        """Smallest relative change that would have a p value of `level`, given this spread."""
+        """Return the smallest relative change with a p value of `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level / 2))
 
     def least_alternating_change(self, level: float) -> float:
@@ -87,7 +87,7 @@ class NightsDifference:
 def correlation_of_nights(
     rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED_CHANCE
 ) -> NightCorrelation:
-    """Correlation of neighbouring nights, which is assumed to be the same in all `rows`.
+    """Return the correlation of neighbouring nights, which is assumed to be the same in all `rows`.
 
     A row has the positive values of one quantity on each side, with nights in order of time. Rows
     that lack a night are left out. `missed` is the chance that nights correlate by more than the
@@ -116,7 +116,7 @@ MIN_HISTORY_NIGHTS, MAX_HISTORY_NIGHTS = 30, 200
 
 
 def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelation | None:
-    """Correlation of neighbouring nights in a machine's history.
+    """Return the correlation of neighbouring nights in a machine's history.
 
     `series` has the positive values of each quantity, in order of time. Only quantities that were
     measured in every night are used. Returns None if the history has fewer nights than

@@ -57,7 +57,7 @@ _READ_COLUMNS = {
 }
 
 #: Quantity -> the roles of treatments for which it is watched, and its columns. Columns that are
-#: missing here are those of `_DEFAULT_COLUMNS`.
+#: missing here are taken from `_DEFAULT_COLUMNS`.
 _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
     "fom": (
         ("baseline", "effect"),

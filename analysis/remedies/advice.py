@@ -44,7 +44,7 @@ class Advice:
     dynamic: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The advice as written to JSON."""
+        """Return the advice as written to JSON."""
         return {
             "schema": SCHEMA,
             "machine": self.machine,
@@ -235,7 +235,7 @@ def _undecided_sentence(rows: Sequence[Remedy]) -> str:
 
 
 def _remedy_name(row: Remedy) -> str:
-    """The name of a remedy with case and traffic: `reserved_cores=1 for stream under on`."""
+    """Return the name of a remedy with case and traffic: `reserved_cores=1 for stream under on`."""
     return f"{row['remedy']} for {row['case']} under {row['traffic']}"
 
 
@@ -248,7 +248,7 @@ def _more_work_text(row: Remedy) -> str:
 
 
 def _break_even_text(row: Remedy) -> str:
-    """The shares of time with traffic at which a remedy is worth its price."""
+    """Return the shares of time with traffic at which a remedy is worth its price."""
     if costs_nothing(row):
         return "at any share"
     crossing = crossing_text(row, "break_even", "%")

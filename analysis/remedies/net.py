@@ -42,12 +42,12 @@ Remedy = dict[str, Any]
 
 
 def remedies(run: RunData, share: float) -> pl.DataFrame:
-    """A row for each remedy of a run, with traffic during `share` of the time."""
+    """Return a row for each remedy of a run, with traffic during `share` of the time."""
     return run.cached(f"remedies at {share}", lambda: net_effects(remedy_speeds(run), share))
 
 
 def net_effects(rows: pl.DataFrame, share: float) -> pl.DataFrame:
-    """A row for each remedy, from the rows of `speeds.remedy_speeds`."""
+    """Return a row for each remedy, from the rows of `speeds.remedy_speeds`."""
     if rows.is_empty():
         return rows
     table = []
@@ -72,7 +72,7 @@ _DESCRIBING_COLUMNS = (
 
 
 def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
-    """The figures of a remedy from pairs that have all four runs."""
+    """Return the figures of a remedy from pairs that have all four runs."""
     price = stored_estimate("price")(rows)
     complete = rows.drop_nulls(["off", "on", "off_with", "on_with"])
     nets = _mean_speed(complete, share, "_with") / _mean_speed(complete, share)
@@ -129,7 +129,7 @@ def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
 
 
 def _mean_speed(rows: pl.DataFrame, share: float, suffix: str = "") -> pl.Series:
-    """Mean speed over time, with traffic during `share` of it."""
+    """Return the mean speed over time, with traffic during `share` of it."""
     return (1 - share) * rows[f"off{suffix}"] + share * rows[f"on{suffix}"]
 
 
@@ -139,7 +139,7 @@ def _exponential(log_ratio: Estimate | None) -> Estimate | None:
 
 
 def _break_even(rows: pl.DataFrame) -> Crossing | None:
-    """The share of time with traffic at which the net is 1."""
+    """Return the share of time with traffic at which the net is 1."""
     if rows.height < MIN_VALUES:
         return None
     speeds = thin_rows(rows.select("off", "on", "off_with", "on_with").to_numpy())

@@ -66,7 +66,7 @@ _COLUMN_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Remedy:
-    """A level of a factor, and the level that it is compared with."""
+    """A remedy: a level of a factor, and the level with which it is compared."""
 
     without_remedy: Result
     with_remedy: Result
@@ -147,7 +147,7 @@ def _common_columns(remedy: _Remedy) -> dict[str, Any]:
 
 
 def _application_remedies(run: RunData) -> Iterator[_Remedy]:
-    """The remedies that are levels of factors of the application."""
+    """Yield the remedies that are levels of factors of the application."""
     prices = {
         (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
     }
@@ -174,7 +174,7 @@ def _application_remedies(run: RunData) -> Iterator[_Remedy]:
 
 
 def _writer_remedies(run: RunData) -> Iterator[_Remedy]:
-    """The remedies that are levels of factors of the writes.
+    """Yield the remedies that are levels of factors of the writes.
 
     The application's factors have their first levels. A rate is compared with the highest rate. Any
     other level is compared with the first level of its factor.
@@ -251,7 +251,7 @@ def _job_remedies(run: RunData) -> Iterator[_Remedy]:
 
 
 def _speeds_of_pairs(run: RunData, *, without_remedy: Result, with_remedy: Result) -> pl.DataFrame:
-    """The speeds in the pairs that have both treatments and their baselines."""
+    """Return the speeds in the pairs that have both treatments and their baselines."""
     speeds_without_remedy = _pair_speeds(run, without_remedy)
     speeds_with_remedy = _pair_speeds(run, with_remedy)
     return speeds_without_remedy.join(
@@ -267,7 +267,7 @@ def _pair_speeds(run: RunData, row: Result) -> pl.DataFrame:
 def _speeds_of_allocations(
     run: RunData, *, without_remedy: Result, with_remedy: Result
 ) -> pl.DataFrame:
-    """The median speeds of each allocation: those without the remedy, then those with it."""
+    """Return the median speeds of each allocation, first without the remedy, then with it."""
     speeds_without_remedy = _allocation_speeds(run, without_remedy)
     speeds_with_remedy = _allocation_speeds(run, with_remedy)
     speeds_with_remedy = speeds_with_remedy.rename({"off": "off_with", "on": "on_with"})
@@ -280,7 +280,7 @@ def _allocation_speeds(run: RunData, row: Result) -> pl.DataFrame:
 
 
 def _as_speeds(row: Result) -> pl.Expr:
-    """The columns `off` and `on` of a result's pairs, converted to speeds."""
+    """Return the columns `off` and `on` of a result's pairs, converted to speeds."""
     return pl.col("off", "on").pow(1.0 if row.better == "higher" else -1.0)
 
 

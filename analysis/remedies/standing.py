@@ -69,7 +69,7 @@ def with_standings(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy
 
 
 def _standing_before_holm(row: Remedy) -> Standing:
-    """The standing of a remedy before Holm's correction."""
+    """Return the standing of a remedy before Holm's correction."""
     low, high = row["net_low"], row["net_high"]
     if low is None:
         return Standing.TOO_FEW_PAIRS

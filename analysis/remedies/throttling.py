@@ -93,7 +93,7 @@ def _levels_text(levels: Mapping[str, Level]) -> str:
 
 
 def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
-    """A row per sweep and pair: `slope` through the origin, and `curvature`.
+    """Return a row for each sweep and pair: the `slope` through the origin, and the `curvature`.
 
     The slope is the loss per byte per second. The curvature is c of loss = b x + c x^2, where x is
     the rate divided by the sweep's `highest_b_s`.

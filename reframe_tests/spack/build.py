@@ -185,7 +185,7 @@ def build(
 
 
 def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None:
-    """Choose versions, or use those of a committed lock.
+    """Choose versions, or use the versions of a committed lock.
 
     Raises MachineError if the lock does not match the environment.
     """

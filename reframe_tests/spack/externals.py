@@ -33,8 +33,8 @@ LANGUAGES = {
 def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[str, str]]:
     """Return compiler (spec without variants) -> language (`LANGUAGES`) -> program on this host.
 
-    Compilers are those that Spack found on this host, and those of the machine's file. Raises
-    InputError if a file cannot be read.
+    The compilers are the ones that Spack found on this host and the ones in the machine's file.
+    Raises InputError if a file cannot be read.
     """
     programs_by_compiler: dict[str, dict[str, str]] = {}
     for path in (layout.host_packages_file, machine_packages_file(layout, settings)):

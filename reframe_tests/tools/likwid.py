@@ -45,14 +45,14 @@ _RANK_SCRIPT = (
 
 
 class Likwid(Tool):
-    """See `base.Tool`; counts one of LIKWID's groups."""
+    """A tool (`base.Tool`) that counts one of LIKWID's groups of events."""
 
     def __init__(self, group: str, scope: Scope) -> None:
         self.name = f"likwid:{group}"
         self._group, self._scope = group, scope
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface."""
+        """See `Tool.wrap`."""
         script = (base.first_of_node(2) if self._scope == "node" else "") + _RANK_SCRIPT
         return [
             *launcher,
@@ -66,7 +66,7 @@ class Likwid(Tool):
         ]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface."""
+        """See `Tool.parse`."""
         files = base.files_of(folder, ranks, self._scope, ".csv")
         return [row for rank, path in files.items() for row in _rows(path, rank)]
 

@@ -121,16 +121,16 @@ def function_kind(function: str) -> FunctionKind:
 
 
 class Mpip(Tool):
-    """See `base.Tool`."""
+    """The tool mpiP (`base.Tool`)."""
 
     name = "mpip"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface. The library is preloaded into the application, not the launcher."""
+        """See `Tool.wrap`. The library is preloaded into the application, not the launcher."""
         return [*launcher, "sh", "-c", _RANK_SCRIPT, self.name, FOLDER_PLACEHOLDER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface."""
+        """See `Tool.parse`."""
         reports = sorted(folder.glob("*.mpiP"))
         if len(reports) != 1:
             raise ToolError(

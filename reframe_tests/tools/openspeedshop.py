@@ -87,7 +87,7 @@ _ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSpeedShop(Tool):
-    """See `base.Tool`; a collector of Open|SpeedShop, and its settings."""
+    """A tool (`base.Tool`) that counts with one collector of Open|SpeedShop."""
 
     name: str
     collector: str
@@ -102,7 +102,7 @@ class OpenSpeedShop(Tool):
     column: str = "{}"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface. The events are tried once, before the launcher starts."""
+        """See `Tool.wrap`. The events are tried once, before the launcher starts."""
         variable = self._variable("EVENTS" if self.most_events > 1 else "EVENT")
         words = [variable, str(self.most_events), " ".join(self.events)]
         front = ["sh", "-c", _FRONT_SCRIPT, self.name, FOLDER_PLACEHOLDER, *words]
@@ -119,7 +119,7 @@ class OpenSpeedShop(Tool):
         ]
 
     def environment(self) -> dict[str, str]:
-        """See the interface. The variables set the collector's rate or threshold."""
+        """See `Tool.environment`. The variables set the collector's rate or threshold."""
         variable = self._variable(self.setting)
         return {f"OPENSS_{variable}": self.setting_value, f"CBTF_{variable}": self.setting_value}
 
@@ -128,7 +128,7 @@ class OpenSpeedShop(Tool):
         return f"{self.collector.upper()}_{name}"
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface. First makes the views of the run's files, on this node."""
+        """See `Tool.parse`. First makes the views of the run's files, on this node."""
         for path in base.files_of(folder, ranks, "rank", ".err").values():
             if lost := _LOST_COUNTS.search(path.read_text(errors="replace")):
                 raise ToolError(f"{path}: {lost[0].strip()}")

@@ -59,20 +59,20 @@ _RANK_SCRIPT = (
 
 
 class Papi(Tool):
-    """See `base.Tool`; counts one group of `GROUPS`."""
+    """A tool (`base.Tool`) that counts the events of one group of `GROUPS`."""
 
     def __init__(self, group: str) -> None:
         self.name = f"papi:{group}"
         self._events = GROUPS[group]
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface. Compiles the shim if needed; raises InputError if that fails."""
+        """See `Tool.wrap`. Compiles the shim if needed; raises InputError if that fails."""
         without_mpi = "" if launcher else "1"
         arguments = [FOLDER_PLACEHOLDER, ",".join(self._events), str(shim()), without_mpi]
         return [*launcher, "sh", "-c", _RANK_SCRIPT, "papi", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface."""
+        """See `Tool.parse`."""
         return [row for rank in range(ranks) for row in self._rows(folder / f"rank-{rank}", rank)]
 
     def why_missing(self) -> str | None:

@@ -77,7 +77,8 @@ _RANK_SCRIPT = (
     ' -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
     ' 4>&1 >&3 3>&-); exit "${ended:-$?}"'
 )
-#: Shell script that perf starts. Arguments: the caller's LC_ALL, and those of `_RANK_SCRIPT`.
+#: Shell script that perf starts. Arguments: the caller's LC_ALL, and the arguments of
+#: `_RANK_SCRIPT`.
 _APPLICATION_SCRIPT = (
     '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-; echo $? >&4'
 )
@@ -92,14 +93,14 @@ _PARANOID_MAX = 2
 
 
 class PerfStat(Tool):
-    """See `base.Tool`; counts `EVENTS`, or the events of a group."""
+    """A tool (`base.Tool`) that counts `EVENTS`, or the events of a group."""
 
     def __init__(self, group: str = "", scope: Scope = "rank") -> None:
         self.name = f"perf_stat:{group}" if group else "perf_stat"
         self._group, self._scope = group, scope
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface."""
+        """See `Tool.wrap`."""
         events = _COMMON_EVENT if self._group else ",".join(EVENTS)
         system_wide = f"{base.first_of_node(3)}scope=-a; " if self._scope == "node" else ""
         event_choice = _event_choice(self._group) if self._group else ""
@@ -108,7 +109,7 @@ class PerfStat(Tool):
         return [*launcher, "sh", "-c", script, "perf_stat", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface."""
+        """See `Tool.parse`."""
         files = base.files_of(folder, ranks, self._scope)
         rows = []
         for rank, path in files.items():

@@ -95,6 +95,9 @@ def test_a_footprint_that_cannot_be_is_refused_in_a_line(levels, fault):
 
 def test_an_injector_whose_footprint_cannot_be_chosen_says_so(monkeypatch):
     monkeypatch.setattr(INJECTORS["ucx"], "footprint_by", None)
-    fault = "footprint: 2MiB found; that of ucx cannot be chosen; allowed: auto, or injector perf"
+    fault = (
+        "footprint: 2MiB found; the footprint of ucx cannot be chosen;"
+        " allowed: auto, or injector perf"
+    )
     with pytest.raises(InputError, match=fault):
         writes("ucx", "2MiB")

@@ -97,7 +97,7 @@ def test_origin_nodes(wanted, changes, origins, writer_b_s):
         (ScaleRequest(nodes=4, write="0 messages of 64KiB"), "write: .* writes nothing"),
         (
             ScaleRequest(nodes=4, write="46k messages of 1MiB"),
-            "write: messages of 1048576 B found; those of the writers have 65536 B",
+            "write: messages of 1048576 B found; the writers' messages have 65536 B",
         ),
         (ScaleRequest(nodes=4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
