@@ -84,8 +84,8 @@ def shifts(log_times: Values) -> Values:
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         statistic, sd = _rank_statistic(log_times, middle)
-        above = statistic > deviations * sd + offsets
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        is_above = statistic > deviations * sd + offsets
+        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
     interval_low, zero_low, _, _ = low
     _, _, zero_high, interval_high = high
     value = (zero_low + zero_high) / 2
@@ -125,15 +125,15 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     """
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
-    present = ~np.isnan(aligned)
-    run_counts = present.sum(axis=-1, keepdims=True)
-    aligned -= np.where(present, aligned, 0).sum(axis=-1, keepdims=True) / run_counts
+    is_present = ~np.isnan(aligned)
+    run_counts = is_present.sum(axis=-1, keepdims=True)
+    aligned -= np.where(is_present, aligned, 0).sum(axis=-1, keepdims=True) / run_counts
     # NaN is sorted last, so missing runs do not change the ranks of the others.
     order = aligned.reshape(*shift.shape, -1).argsort(axis=-1, kind="stable")
     ranks = np.empty(order.shape)
     np.put_along_axis(ranks, order, np.arange(order.shape[-1], dtype=float), axis=-1)
-    ranks = np.where(present, ranks.reshape(aligned.shape), 0)
-    scores = np.where(present, ranks - ranks.sum(axis=-1, keepdims=True) / run_counts, 0)
+    ranks = np.where(is_present, ranks.reshape(aligned.shape), 0)
+    scores = np.where(is_present, ranks - ranks.sum(axis=-1, keepdims=True) / run_counts, 0)
     treated_scores = scores[..., 0]
     exchange_variances = (scores**2).sum(axis=-1) / run_counts[..., 0]
     variance = np.maximum(exchange_variances.sum(axis=-1), (treated_scores**2).sum(axis=-1))

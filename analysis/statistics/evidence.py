@@ -6,6 +6,9 @@ to be the treated run. The p value is the exact chance, over all exchanges of ru
 that the rank sum of the treated runs is at least as large as measured (aligned ranks:
 docs/method.md#slowdown).
 
+In descriptions of p values, the sentence in quotes is the null hypothesis. A small p value speaks
+against it.
+
 Interim analyses take place at 6, 8, 12, 16, 24, 32, 48, ... pairs, without end. Each analysis
 spends a quarter of the error that remains; this is its share. The p value of a case is therefore
 the least of (p value of an analysis / its share).
@@ -74,17 +77,17 @@ def p_longer(log_times: Values, ratio: float = 1.0) -> float:
 
     ranks = _ranks(log_times, ratio)
     scores = ranks - np.nanmean(ranks, axis=1, keepdims=True)
-    treated = scores[:, 0]
+    treated_scores = scores[:, 0]
     if len(ranks) > _MAX_EXACT_PAIRS:
         deviation = math.sqrt(float(np.nanmean(scores**2, axis=1).sum()))
-        exchange_p = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
+        exchange_p = float(special.ndtr(-treated_scores.sum() / deviation)) if deviation else 1.0
     else:
         exchange_p = _share_of_exchanges(ranks)
     # If the treatment widens the spread, runs are not exchangeable. So the larger of this p value
     # and Student's is returned.
-    spread = max(float(treated.std(ddof=1)), _MIN_SPREAD)
-    t = float(treated.mean()) * math.sqrt(len(treated)) / spread
-    return max(exchange_p, float(special.stdtr(len(treated) - 1, -t)))
+    spread = max(float(treated_scores.std(ddof=1)), _MIN_SPREAD)
+    t = float(treated_scores.mean()) * math.sqrt(len(treated_scores)) / spread
+    return max(exchange_p, float(special.stdtr(len(treated_scores) - 1, -t)))
 
 
 def p_shorter(log_times: Values, ratio: float = 1.0) -> float:
@@ -213,12 +216,12 @@ def _ranks(log_times: Values, ratio: float) -> Values:
     aligned = log_times.copy()
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
-    present = ~np.isnan(aligned)
+    is_present = ~np.isnan(aligned)
     _, tie_indices, tie_sizes = np.unique(
-        aligned[present].round(_DECIMAL_PLACES), return_inverse=True, return_counts=True
+        aligned[is_present].round(_DECIMAL_PLACES), return_inverse=True, return_counts=True
     )
     ranks = np.full(aligned.shape, np.nan)
-    ranks[present] = (tie_sizes.cumsum() - (tie_sizes - 1) / 2)[tie_indices]
+    ranks[is_present] = (tie_sizes.cumsum() - (tie_sizes - 1) / 2)[tie_indices]
     return ranks
 
 

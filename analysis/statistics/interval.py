@@ -128,9 +128,10 @@ def estimate_text(estimate: Estimate | None) -> str:
 def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:
     """Median of `values` with its distribution-free interval; None below six values.
 
-    The k-th smallest and the k-th largest of n enclose it with probability 1 - 2 P(B < k), B
-    binomial with n trials of 1/2. The largest k is used that keeps this at 95 % or more: for six
-    values the extremes (96.875 %), for ten the second smallest and second largest (97.85 %).
+    The k-th smallest and the k-th largest of n values enclose the true median with probability
+    1 - 2 P(B < k). B is binomial with n trials of probability 1/2. The largest k with at least 95 %
+    is used. For six values, the interval has the extremes as ends (96.875 %). For ten values, it
+    has the second smallest and the second largest (97.85 %).
     """
     from scipy import special
 

@@ -65,7 +65,7 @@ def location(values: Values) -> Estimate | None:
 
 
 def p_value(values: Values) -> float:
-    """Return the two-sided p value of 'the centre is zero'.
+    """Return the two-sided p value of the null hypothesis 'the centre is zero'.
 
     It is the larger one of Wilcoxon's and Student's p values.
     """

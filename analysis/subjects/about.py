@@ -19,12 +19,12 @@ from records.text import first_names
 _MAX_NAMED_BLOCKS = 4
 
 
-def _unfinished(run: RunData) -> View | None:
+def _unfinished_view(run: RunData) -> View | None:
     blocks = [replace(block, reason=run.reword(block.reason)) for block in run.unfinished_blocks]
     return View(blocks=blocks) if blocks else None
 
 
-def _about(run: RunData) -> View:
+def _about_view(run: RunData) -> View:
     return View(provenance=_provenance(run), command=command_of(run.header))
 
 
@@ -53,11 +53,11 @@ def _provenance(run: RunData) -> View:
     )
 
 
-def _machine(runs: Sequence[RunData]) -> View:
+def _machine_view(runs: Sequence[RunData]) -> View:
     return View(facts=labelled_facts(runs[0].header.facts))
 
 
-def _method(runs: Sequence[RunData]) -> View:
+def _method_view(runs: Sequence[RunData]) -> View:
     has_emulated_writes = any(case.emulation_caveats for run in runs for case in run.cases)
     reword = page_rewording(runs)
     return View(
@@ -72,15 +72,19 @@ def _method(runs: Sequence[RunData]) -> View:
 
 
 SECTIONS = [
-    Section(part="before_cases", position=-20, name="unfinished", make_view=_unfinished),
+    Section(part="before_cases", position=-20, name="unfinished", make_view=_unfinished_view),
     Section(
-        part="after_cases", position=1000, name="about", make_view=_about, title="About this run"
+        part="after_cases",
+        position=1000,
+        name="about",
+        make_view=_about_view,
+        title="About this run",
     ),
     Section(
         part="after_runs",
         position=10,
         name="machine",
-        make_view=_machine,
+        make_view=_machine_view,
         title="The machine",
         folded=True,
     ),
@@ -88,7 +92,7 @@ SECTIONS = [
         part="after_runs",
         position=20,
         name="method",
-        make_view=_method,
+        make_view=_method_view,
         title="How to read this",
         folded=True,
     ),

@@ -185,7 +185,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
     )
 
 
-def _pictures(case: CaseData) -> View:
+def _pictures_view(case: CaseData) -> View:
     pairs = case.run.pairs.filter(pl.col("case") == case.name)
     samples_pictures = [
         samples_plot(
@@ -199,4 +199,4 @@ def _pictures(case: CaseData) -> View:
     return View(pictures=[*samples_pictures, pairs_picture])
 
 
-SECTIONS = [Section(part="case", position=30, name="case_pictures", make_view=_pictures)]
+SECTIONS = [Section(part="case", position=30, name="case_pictures", make_view=_pictures_view)]
