@@ -287,7 +287,7 @@ def leave_out(
     """Return the part of a campaign that a machine can run, and the omitted cases and levels.
 
     If `case_names` are given, the campaign has only these cases. Raises InputError if no case is
-    left, or if a name in `case_names` is not that of a case that is left.
+    left, or if one of `case_names` is not left.
     """
     runnable_cases: dict[str, Entry] = {}
     omissions: list[OmittedCase] = []

@@ -1,8 +1,7 @@
 """Computes what a plan shows of short writes: how much is written at each scale, and warnings.
 
 Short writes follow a timetable, as checkpoints do. An *arm* says what the writers of a run do. A
-*scale* is the number of nodes of a case. The numbers of writers and of writes per second follow
-from it.
+*scale* is the number of nodes of a case, from which the number of writers is computed.
 """
 
 from __future__ import annotations

@@ -352,8 +352,8 @@ def alarms_of(
     """Return the alarms of a night.
 
     First come alarms for baselines that are below the references of the site. Then come alarms from
-    the comparison with earlier nights (`history_alarms`). Such an alarm is known if it was raised
-    before `night`.
+    the comparison with earlier nights (`history_alarms`). If such an alarm was raised before
+    `night`, it is marked as known.
     """
     alarms = [
         NightAlarm(
@@ -380,7 +380,7 @@ def alarms_of(
 
 
 def is_done(night_summary: Summary) -> bool:
-    """Return whether a night is complete, so that another start of it does nothing."""
+    """Return whether a night is complete: another start of it leaves its summary unchanged."""
     has_ended = night_summary.finished_s is not None and night_summary.stopped != BY_SIGNAL
     return has_ended and night_summary.outcome in _DONE_OUTCOMES
 
