@@ -1,4 +1,4 @@
-"""Figures as text: digits, prefixes and signs."""
+"""Tests how figures are written as text: digits, prefixes and signs."""
 
 import math
 
@@ -26,7 +26,7 @@ def test_four_digits_without_exponent() -> None:
         ("B/s", {14.2e9: "14.20 GB/s", 999.96e6: "1.000 GB/s", 999.94e6: "999.9 MB/s"}),
         ("B/s", {-14.2e9: "-14.20 GB/s", math.inf: "inf B/s", 9.99996e9: "10.00 GB/s"}),
         ("B/s", {999.0: "999.0 B/s", 5e18: "5000 PB/s"}),
-        ("B", {65536: "65.54 kB"}),  # a thousand, not KiB
+        ("B", {65536: "65.54 kB"}),  # kB are 1000 B, not 1024
         ("Hz", {2.4e9: "2.400 GHz"}),
         ("1/s", {5.0: "5.000 1/s", 2.5e6: "2.500 M/s"}),
         ("s", {8.4: "8.400 s", 1e-4: "0.0001000 s", 1e-5: "0.00001000 s", 0.0: "0 s"}),
@@ -46,5 +46,5 @@ def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
     assert (signed_text(-0.25, 1), signed_text(-0.04, 1)) == ("\u22120.2", "0.0")
     changes = [relative_change_text(ratio) for ratio in (1.123, 0.752, 1.0004, 0.9996, 1.5)]
     assert changes == ["+12.3 %", "\u221224.8 %", "0.0 %", "0.0 %", "+50.0 %"]
-    # +428 % and -59 % say the same of a time and of its rate in two ways.
+    # Large changes are factors, since a change of +428 % of a time would be one of -59 % of a rate.
     assert [relative_change_text(ratio) for ratio in (5.283, 0.406)] == ["5.28 times", "0.41 times"]

@@ -1,4 +1,4 @@
-"""Tables, lines, commands and durations for the terminal: every table fits 80 columns."""
+"""Tests tables, lines, commands and durations for the terminal. Every table fits 80 columns."""
 
 import click
 import pytest
@@ -38,7 +38,7 @@ def test_columns_that_do_not_fit_continue_in_another_line() -> None:
         "   a  1111111111", "  2222222222",
         "   b", "           3",
     ]  # fmt: skip
-    # With its gap a column of three more would take eight.
+    # With the gap, two columns of three characters need eight.
     two = aligned_table(["abc", "def"], [["1", "2"]], width=6)
     assert two.splitlines() == ["abc", "  def", "  1", "    2"]
     assert aligned_table(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
@@ -49,14 +49,17 @@ def test_columns_that_do_not_fit_continue_in_another_line() -> None:
 
 
 def lines(pairs: str = "6 pairs") -> list[Line]:
-    """The example of an effect that is shown, and one that is not."""
+    """Return the lines of an effect that is shown and of one that is not."""
     slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
     unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
     return [Line([*slower, pairs], ["control: 1.002"]), Line([*unknown, "6 pairs"])]
 
 
 def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None:
-    """Its cells have 6, 17, 28, 17 and 7 characters: 79 with a space between them, 83 with two."""
+    """Cells have 6, 17, 28, 17 and 7 characters.
+
+    With one space between cells, the line has 79 characters, with two it has 83.
+    """
     slower, unknown = aligned_lines(lines())
     assert slower == (
         "stream 1.61 [1.51, 1.71] slower under emulated writes 26.2 -> 16.4 GB/s 6 pairs"
@@ -109,7 +112,7 @@ def test_prose_and_commands_are_broken_between_words() -> None:
     assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
 
 
-def test_some_names_and_how_many_more() -> None:
+def test_only_the_first_names_are_listed() -> None:
     assert [first_names("abac", most) for most in (2, 3, 4)] == [
         "a, b and 1 more",
         *["a, b, c"] * 2,
@@ -143,6 +146,6 @@ def test_notes_come_once_and_the_option_v_is_named_unless_it_is_given() -> None:
                    r"\textbackslash{}x1b & x\textbar{}y \\", r"\end{tabular}"]),
     ],
 )  # fmt: skip
-def test_a_table_in_other_forms(form: Form, lines: list[str]) -> None:
+def test_a_table_as_csv_markdown_and_latex(form: Form, lines: list[str]) -> None:
     text = formatted_table(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
     assert text == "\n".join([*lines, ""])

@@ -1,4 +1,4 @@
-"""Outputs of STREAM and LAMMPS: recorded ones, with the figures of a sample."""
+"""Makes outputs of STREAM and LAMMPS: recorded ones, into which the figures of a sample are put."""
 
 import re
 from typing import Any

@@ -1,4 +1,7 @@
-"""A sound synthetic run: what a conductor would have written. Nothing in it was measured."""
+"""Makes a sound synthetic run, as a conductor would have written it, and edits it.
+
+Nothing in it was measured.
+"""
 
 import json
 from collections.abc import Callable
@@ -25,14 +28,17 @@ HEADER: RunHeader = header(
     asked=Requirements({"stream": ARMS, "lammps": ARMS}, min_share=0.5, retries=2),
 )
 PAIRS = 6
-#: The run that was repeated: the arm `on` of this pair of every case.
+#: Number of the pair whose run of `on` was repeated, in every case.
 REPEATED = 2
 
 Json = dict[str, Any]
 
 
 def sound_samples(case: Case) -> list[Sample]:
-    """A warm-up and six pairs in the drawn order, two writers each; one run was repeated."""
+    """Return a warm-up and six pairs, in the order that the seed gives.
+
+    Runs of `on` have two writers. One run was rejected and repeated.
+    """
     assert HEADER.seed is not None
     drawn = {(sample.pair, sample.arm): sample for sample in samples(case, pairs=PAIRS)}
     baselines = {name: None if name == "off" else "off" for name in ARMS}
@@ -65,7 +71,7 @@ def sound_samples(case: Case) -> list[Sample]:
 
 
 def sound_run(folder: Path) -> Path:
-    """Write the sound run; returns its folder."""
+    """Write the sound run, and return its folder."""
     return write_run(folder / RUN, [*sound_samples(STREAM), *sound_samples(LAMMPS)], HEADER)
 
 
@@ -75,9 +81,9 @@ def checked(run: Path) -> Integrity:
 
 
 def edit_samples(run: Path, case: str, edit: Callable[[list[Json]], Any]) -> None:
-    """Change the samples of a case, and the chain with them.
+    """Change the samples of a case, and compute the chain of digests over them again.
 
-    `edit` changes the list, or returns another.
+    `edit` changes the list of samples, or returns another list.
     """
     path = run / "samples" / f"{case}.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
@@ -88,7 +94,7 @@ def edit_samples(run: Path, case: str, edit: Callable[[list[Json]], Any]) -> Non
 
 
 def edit_header(run: Path, edit: Callable[[Json], None]) -> None:
-    """Change `run.json`, and the chain with it."""
+    """Change `run.json`, and compute the chain of digests again, which begins with it."""
     path = run / "run.json"
     record = json.loads(path.read_text())
     edit(record)

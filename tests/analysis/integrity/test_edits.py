@@ -1,4 +1,8 @@
-"""Edits of a sound run: refused if its results would be wrong, noted if it is odd."""
+"""Tests edits of a sound run.
+
+An edit that makes results wrong is a fault, and the run is refused. An edit that is only odd is
+noted.
+"""
 
 import hashlib
 import json
@@ -28,30 +32,30 @@ def record_of(records: list[Json], arm: str, pair: int = 0) -> Json:
 
 
 def setting(arm: str, /, **fields: Any) -> Edit:
-    """Other values of fields of the first pair's run."""
+    """Return an edit that sets fields of an arm's run in the first pair."""
     return lambda records: record_of(records, arm).update(fields)
 
 
 def writer(number: int, /, **fields: Any) -> Edit:
-    """Other values of fields of a writer of the first pair's `on`."""
+    """Return an edit that sets fields of a writer of `on` in the first pair."""
     return lambda records: record_of(records, "on")["writers"][number].update(fields)
 
 
 def written(arm: str) -> Edit:
-    """A writer of `on` in another arm."""
+    """Return an edit that gives a writer of `on` to another arm."""
     return lambda records: record_of(records, arm).update(
         writers=record_of(records, "on")["writers"][:1]
     )
 
 
 def overlap(records: list[Json], by_s: float = 1.5) -> None:
-    """A run begins before the end of the one before it, of which 1 s may be the clock's."""
+    """Make a run begin `by_s` before the previous run ends. The clock may be adjusted by 1 s."""
     before = records[2]
     records[3]["start_s"] = before["start_s"] + before["elapsed_s"] - by_s
 
 
 def second_first(records: list[Json]) -> None:
-    """An accepted run again, as an earlier attempt of itself."""
+    """Add an accepted run again, as an earlier attempt of the same run."""
     index = records.index(record_of(records, "on"))
     records[index].update(attempt=1, key=records[index]["key"][:-1] + "1")
     again = {**deepcopy(records[index]), "attempt": 0, "fom": records[index]["fom"] * 2}
@@ -63,7 +67,7 @@ def without(**fields: Any) -> Edit:
 
 
 _NOBODY = {"rate_b_s": 0.0, "rate_min_b_s": 0.0, "bytes_b": 0.0, "rate_alone_b_s": 0.0}
-#: What was done to the samples of STREAM, and words of a fault.
+#: Edits of the samples of STREAM that are faults, each with words of the fault.
 FAULTS: list[tuple[Edit, str]] = [
     (setting("on", key="stream/0/9/on/0"), "key: "),
     (setting("on", pair=7), "allowed: CASE/BLOCK/PAIR"),
@@ -84,13 +88,13 @@ FAULTS: list[tuple[Edit, str]] = [
     (setting("aa", baseline=None), "baseline: None found"),
     (setting("on", factors={"rate": "25%"}), "factors: "),
     (setting("off", workload="other"), "workload: "),
-    # What floating point can hold and no run measures; a time that goes backwards.
+    # Figures that no run measures, although they are valid numbers, and negative times and rates.
     (setting("on", fom=5e-324), "fom: 5e-324 found"),
     (setting("aa", fom=1e300), "fom: 1e+300 found"),
     (setting("spin", elapsed_s=-1.0), "elapsed_s: -1.0 found"),
     (writer(0, rate_before_b_s=-1.0), "writer_figures: False found"),
 ]
-#: The same of what is odd, and words of a note.
+#: Edits of the samples of STREAM that are odd, each with words of the note.
 NOTES: list[tuple[Edit, str]] = [
     (setting("on", arm="full", key="stream/0/0/full/0"), "case 'stream': 'full' was not requested"),
     (overlap, "allowed: after the end of the previous sample of its block"),
@@ -108,7 +112,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(sound: Path, tmp_path: Path) -> Path:
-    """A copy, to be edited."""
+    """Return a copy of the sound run that a test may edit."""
     return Path(shutil.copytree(sound, tmp_path / sound.name))
 
 
@@ -118,14 +122,14 @@ def refused(run: Path) -> str:
     return str(error.value)
 
 
-def test_the_run_is_sound_before(sound: Path) -> None:
+def test_the_run_without_edits_is_sound(sound: Path) -> None:
     data = load_run(sound)
     assert (data.integrity.faults, data.integrity.notes) == ([], [])
     assert data.samples.height == 2 * (1 + 6 * 4 + 1)
 
 
 @pytest.mark.parametrize(("edit", "words"), FAULTS, ids=[words for _, words in FAULTS])
-def test_what_makes_a_result_wrong_is_a_fault_with_its_line(
+def test_an_edit_that_makes_a_result_wrong_is_a_fault_with_its_line(
     run: Path, edit: Edit, words: str
 ) -> None:
     edit_samples(run, "stream", edit)
@@ -135,7 +139,7 @@ def test_what_makes_a_result_wrong_is_a_fault_with_its_line(
     assert integrity.faults[0].startswith(f"{run}/samples/stream.jsonl:")
 
 
-#: What was done to the first accepted run of 'daly', words of the fault.
+#: Edits of the first accepted run of 'daly', each with words of the fault.
 OFF_TIMETABLE: list[tuple[Edit, str]] = [
     (setting("daly", writers=[]), "all that the arm needs"),
     *(
@@ -161,7 +165,7 @@ def test_short_writes_must_meet_their_timetable(tmp_path: Path, edit: Edit, word
 
 
 @pytest.mark.parametrize(("edit", "words"), NOTES, ids=[words for _, words in NOTES])
-def test_what_is_odd_is_noted(run: Path, edit: Edit, words: str) -> None:
+def test_an_odd_edit_is_noted(run: Path, edit: Edit, words: str) -> None:
     edit_samples(run, "stream", edit)
     integrity = checked(run)
     assert integrity.faults == []
@@ -174,7 +178,7 @@ def test_a_clock_may_be_adjusted_by_a_second(run: Path, by_s: float) -> None:
     assert checked(run).notes == []
 
 
-def test_a_page_with_faults_is_marked_and_says_what_is_odd(run: Path, tmp_path: Path) -> None:
+def test_a_page_with_faults_is_marked_and_has_the_notes(run: Path, tmp_path: Path) -> None:
     for edit, _ in FAULTS[-4:]:
         edit_samples(run, "stream", edit)
     assert refused(run).startswith(f"{run}: 4 integrity faults: not to be trusted\n")
@@ -215,7 +219,7 @@ def test_a_case_that_was_deleted_is_noted(run: Path) -> None:
     lacks = f"{run}: case 'lammps' has no accepted run of off, on, spin, aa"
     assert checked(run).notes == [lacks]
     edit_header(run, lambda head: head.update(finished_s=None))
-    assert checked(run).notes == []  # it was not begun yet
+    assert checked(run).notes == []  # in a run that is not finished, it may not have begun
 
 
 def test_provenance_is_named_by_its_content(run: Path) -> None:
@@ -246,7 +250,7 @@ def test_no_run_ends_after_its_campaign(run: Path, early_s: float, noted: bool) 
 
 @pytest.mark.parametrize("count", [1, 3, 6])
 def test_a_run_may_be_stopped_anywhere_in_its_first_pairs(run: Path, count: int) -> None:
-    """A warm-up, and pairs of four treatments."""
+    """A case has a warm-up, and pairs of four treatments."""
     edit_header(run, lambda head: head.update(finished_s=None))
     edit_samples(run, "stream", lambda records: records[:count])
     assert checked(run).faults == []

@@ -1,4 +1,8 @@
-"""A page in a real browser: its layout, its printed sheets, and what axe-core finds in it."""
+"""Opens a page in a real browser.
+
+The functions return its layout, the number of its printed sheets, and what axe-core (a checker of
+accessibility) finds.
+"""
 
 import html
 import json
@@ -17,7 +21,8 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not in
 AXE = os.environ.get("NIMC_AXE")
 needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an axe.min.js")
 
-#: Shows each page in a frame of its width, opens all of its details, and writes what it finds.
+#: Page that shows each page to be tested in a frame of its width, opens all of its details, and
+#: writes what it measures as JSON.
 _WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
 const pages = %s;
 const look = frame => {
@@ -72,7 +77,7 @@ Promise.all(pages.map(show)).then(found => {
 
 
 def layouts(tmp_path: Path, *pages: tuple[str, int], scheme: str = LIGHT) -> list[dict[str, Any]]:
-    """Return what the script finds of each page in a window of its width."""
+    """Return what the script measures of each page in a window of its width."""
     wrapper = tmp_path / "wrapper.html"
     wrapper.write_text(_WRAPPER % json.dumps(pages).replace("</", "<\\/"), encoding="utf-8")
     done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", scheme)

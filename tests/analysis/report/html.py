@@ -1,4 +1,4 @@
-"""Whether a page is well-formed HTML, and what it holds."""
+"""Checks that a page is well-formed HTML, and collects parts of its content."""
 
 from collections import Counter
 from html.parser import HTMLParser

@@ -1,4 +1,7 @@
-"""Pages in a real browser: nothing loaded, no errors, nothing wider than the window."""
+"""Tests pages in a real browser.
+
+They load no other file, give no error, and no part is wider than the window.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -108,7 +111,10 @@ def _model(_: Path) -> str:
 
 @cache
 def _machines() -> list[MachineHistory]:
-    """A year of twelve workloads, with alarms; the second machine emulates."""
+    """Return two machines with a year of nights of twelve workloads, with alarms.
+
+    Writes on the second machine are emulated.
+    """
     return [made_history("first"), made_history("second", emulated=True)]
 
 
@@ -124,14 +130,17 @@ def _machine() -> str:
     return machine_page(_machines()[0], ())
 
 
-#: Sections that a run of STREAM and LAMMPS has not.
+#: Functions that make pages with sections that a run of STREAM and LAMMPS does not have.
 SECTIONS = (_by_factor, _by_level, _numa, _comparison, _why, _counters, _scaling, _model)
 
 
 def _fit(
     tmp_path: Path, pages: Mapping[str, str], *widths: int
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """Nothing is wider than its window, or on its neighbour's line, or loaded, all opened."""
+    """Check pages in windows of these widths, with all details open; return their layouts.
+
+    No part is wider than the window or overlaps its neighbour, and no file is loaded.
+    """
     shown = [(name, width) for name in pages for width in widths]
     measured = layouts(tmp_path, *((pages[name], width) for name, width in shown))
     for (name, width), layout in zip(shown, measured, strict=True):
@@ -146,7 +155,7 @@ def test_the_page_of_a_run_fits_its_window(tmp_path: Path, text: str) -> None:
         assert layout["details"] >= 8
 
 
-def test_what_is_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> None:
+def test_a_script_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> None:
     policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
     planted = "<script>document.title = 'ran'</script><b onclick=''></b></body>"
     pages = (text, _comparison(tmp_path / "nights"), _model(tmp_path), _index(), _machine())

@@ -1,4 +1,4 @@
-"""What a report writes, and where."""
+"""Tests which files a report writes, and where."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,8 @@ def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
     keys = ["machine", "campaign", "run", "head", "results", "contrasts"]
     keys += ["integrity_faults"]
     assert list(document["runs"][0]) == keys
-    # Nothing is written into a folder in which others may have put links.
+    # No report is written to a folder that others can write to, since they may have put links
+    # there.
     run.chmod(0o777)
     with pytest.raises(InputError, match="allowed: --output"):
         make_reports([run])
@@ -63,7 +64,7 @@ def test_several_runs_go_to_a_folder_and_each_machine_has_a_page(tmp_path: Path)
     assert pl.read_parquet(tmp_path / "both" / "samples.parquet").height == 50
 
 
-def test_runs_that_a_killed_session_left_unread_are_said(tmp_path, command, monkeypatch):
+def test_runs_that_a_killed_session_left_unread_are_reported(tmp_path, command, monkeypatch):
     monkeypatch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     (run / "logs" / "osu" / "2").mkdir(parents=True)
@@ -71,7 +72,8 @@ def test_runs_that_a_killed_session_left_unread_are_said(tmp_path, command, monk
     sentence = "osu, block 2: 2 runs to be read by the check: resume this run"
     assert sentence in command("report", run)
     assert sentence in render([load_run(run)])
-    # The session was killed while it wrote the first run of block 3, which is no run yet.
+    # The session was killed while it wrote the first run of block 3. This incomplete line is no
+    # run.
     for block, content in (("3", '{"ke'), ("10", "{}\n")):
         (run / "logs" / "osu" / block).mkdir()
         (run / "logs" / "osu" / block / "unread.jsonl").write_text(content)
@@ -81,7 +83,7 @@ def test_runs_that_a_killed_session_left_unread_are_said(tmp_path, command, monk
     ]
 
 
-def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
+def test_blocks_that_ended_early_are_listed_with_outcome_and_reason(tmp_path):
     jobs = [
         ("0", "node_failed", "Slurm: NODE_FAIL"),
         ("1", "done", None),

@@ -1,4 +1,7 @@
-"""What readers who do not see the page, or do not use a pointer, need of its HTML."""
+"""Tests the page of a report: its HTML, figures, first sentences and next steps.
+
+The HTML must also serve readers who do not see the page or do not use a pointer.
+"""
 
 import re
 from dataclasses import replace
@@ -69,7 +72,7 @@ def text(run: RunData) -> str:
 
 
 def well_formed(*runs: RunData) -> str:
-    """The page of runs."""
+    """Return the page of runs, after a check that it is well-formed."""
     html = page.render(runs)
     Page(html)
     return html
@@ -91,7 +94,7 @@ def test_every_sample_is_a_point_with_run_node_and_reason_and_many_are_one_pictu
     stream = run.samples.filter(case="stream")
     svg = case_pictures.samples_plot(stream, "B/s").svg("x")
     titles = Page(svg).texts["title"]
-    # Two blocks of a warm-up and six pairs of four runs.
+    # There are two blocks, each with a warm-up and six pairs of four runs.
     assert len(titles) == len(set(titles)) == svg.count("<use ") == 50
     (key,) = run.samples.filter(outcome="injector_died")["key"]
     ended = "rejected: no figure of merit; injector died: writer 0 ended"
@@ -105,7 +108,7 @@ def test_every_sample_is_a_point_with_run_node_and_reason_and_many_are_one_pictu
 
 
 def test_points_lie_along_the_figure_of_merit_treatments_below_each_other(tmp_path: Path) -> None:
-    """The axis of a run in GB/s is the horizontal one; `off` is the fastest, and on top."""
+    """Rates in GB/s are on the horizontal axis. `off` is the fastest treatment, and at the top."""
     levels = {f"on@rate={share}%": {"rate": f"{share}%"} for share in (25, 50)}
     case = replace(STREAM, effects=dict.fromkeys(levels, 1.1), factors=levels)
     svg = case_pictures.samples_plot(_run(tmp_path, samples(case, pairs=6)).samples, "B/s").svg("x")
@@ -129,7 +132,7 @@ def test_figures_follow_the_colour_scheme_and_say_what_they_show(text: str) -> N
     assert f"--on:{ARMS['on'].colours[1]}" in text
     assert "<title>block 1, pair 5: 1." in text
     labels = re.findall(r'<svg role="img" aria-label="([^"]*)"', text)
-    assert len(labels) == 6  # two a case, and the picture for wide and narrow screens
+    assert len(labels) == 6  # two for each case, and a picture for wide and one for narrow screens
     assert [label for label in labels if not re.search(r"\d\.\d\d", label)] == []
     captions = Page(text).texts["figcaption"]
     assert len(captions) == 5
@@ -139,15 +142,16 @@ def test_figures_follow_the_colour_scheme_and_say_what_they_show(text: str) -> N
 TREATMENTS = ["off", "on", "constant", "daly", "spin", "aa", "an arm of one's own"]
 
 
-def test_arms_differ_in_colour_and_shape_and_none_is_a_rejected_run() -> None:
+def test_arms_differ_in_colour_and_shape_and_from_rejected_runs() -> None:
     assert len({light_colour(name) for name in TREATMENTS}) == len(TREATMENTS)
     assert len({marker(name) for name in TREATMENTS}) == len(TREATMENTS)
     assert not {"x", "X"} & {marker(name) for name in TREATMENTS}
 
-    # What stands in a name, such as `@ = , %`, is no part of a CSS variable.
+    # Signs in a name, such as `@ = , %`, are no part of a CSS variable.
     named = {"on@rate=25%,reserved_cores=1": "on", "mine@rate=25%": "other", "ink": "ink"}
     assert {name: colour_variable(name) for name in named} == named
-    # Each light colour is replaced by its variable. `full` is `on` by another name.
+    # Each light colour is replaced by its variable, so they must differ. `full` is another name for
+    # `on`.
     arms = [arm.colours[0] for name, arm in ARMS.items() if name != "full"]
     colours = [*arms, *(light for light, _ in COLOURS.values())]
     assert len(set(colours)) == len(colours)
@@ -183,7 +187,7 @@ def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return page.render([load_run(run)])
 
 
-def test_it_can_be_read_without_seeing_it(html: str) -> None:
+def test_the_page_can_be_read_by_a_screen_reader(html: str) -> None:
     tables = re.findall(r"<table.*?</table>", html, re.DOTALL)
     assert len(tables) >= 8
     for table in tables:
@@ -197,7 +201,7 @@ def test_it_can_be_read_without_seeing_it(html: str) -> None:
     sections = re.findall(r'<section (?:class="(?:panel|silent)" )?id="([^"]+)"', html)
     assert links == sections
     assert html.index("Next: ") < html.index("<nav")
-    # Names with signs, such as `on@reserved_cores=1,rate=25%`, make no invalid ids.
+    # Names with signs, such as `on@reserved_cores=1,rate=25%`, give valid ids.
     names = re.findall(r'\b(?:id|href)="#?([^"]*)"', html) + re.findall(r"var\(--([^)]*)\)", html)
     assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
     declared = re.findall(r"--([^:;{}]+):", html.split("</style>")[0])
@@ -213,13 +217,13 @@ def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
     worst = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"].min()
     line = "on: 1 writer, ucx over shared memory, writes of 64 KiB"
     assert f"{line}; never below {100 * worst:.0f} % of" in text
-    # The first table has the effects alone, a row each; the control is a column of theirs.
+    # The first table has a row for each effect, and no other rows. The control is a column.
     (table,) = re.findall(r"<caption>Slowdown by workload.*?</table>", text, re.DOTALL)
     assert table.count('<th scope="row"') == sum(row.role == "effect" for row in run.results) == 2
 
 
 def test_the_worst_share_of_limited_writers_is_that_of_the_requested_rate(tmp_path: Path) -> None:
-    """The share is that of `verify.min_share`: of the lower one of both rates."""
+    """As for `verify.min_share`, the share is that of the lower one of the two rates."""
     times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
     run = loaded_run(tmp_path / "run", samples(remedies(times=times), pairs=6))
     (shown,) = (
@@ -250,8 +254,8 @@ def test_a_baseline_whose_repeat_lies_off_1_is_marked(run: RunData, text: str) -
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_provenance_stands_once_and_what_differs_by_block(run: RunData) -> None:
-    """Two blocks of two compilers, on one node."""
+def test_provenance_is_shown_once_and_only_differences_for_each_block(run: RunData) -> None:
+    """Two blocks on one node used different compilers."""
     records = {"a": {"seed": 1, "compiler": "gcc 12"}, "b": {"seed": 1, "compiler": "gcc 13"}}
     case, block = pl.col("case").cast(pl.String), pl.col("block")
     second = (case == "stream") & (block == 1)
@@ -267,12 +271,12 @@ def test_provenance_stands_once_and_what_differs_by_block(run: RunData) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
+def test_runs_without_samples_or_without_an_end_have_a_page(tmp_path: Path) -> None:
     lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
     text = well_formed(_run(tmp_path / "lost", lost, finished_s=None, commit=None))
     assert "This run is not complete." in text
     assert "too few pairs" in text
-    # Without an effect the table has what there is.
+    # If there is no effect, the table has the repeated baseline.
     repeated = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
     assert "Slowdown by workload" in well_formed(_run(tmp_path / "repeated", repeated))
     empty = loaded_run(tmp_path / "empty", [])
@@ -283,7 +287,7 @@ def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
     with (folder / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"key": "stream/0/6/o')
     text = well_formed(load_run(folder))
-    assert text.count('data-label="run"') == 200  # of 4 x 51, and a warm-up
+    assert text.count('data-label="run"') == 200  # there are 4 x 51, and a warm-up
     assert "the first 200; samples.parquet has all" in text
     assert "stream.jsonl is incomplete and is ignored" in text
 
@@ -318,7 +322,7 @@ def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
 
 
 def test_cases_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    """In every table: the files' names sort the other way, and so do the times of the runs."""
+    """This holds for every table. Names of files and times of runs have the opposite order."""
     cases = [replace(STREAM, name=f"stream@{nodes}") for nodes in (10, 2)]
     run = _run(tmp_path, [sample for case in cases for sample in samples(case, pairs=6)])
     assert list(run.samples["case"].unique(maintain_order=True)) == ["stream@2", "stream@10"]
@@ -343,12 +347,13 @@ def test_a_page_of_nimc_measure_is_headed_by_the_command_and_speaks_of_options(
     assert contents.count(f">{name}</a>") == 1
     words = plain(re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL))
     assert "Fewer pairs count than are required" in words
-    # Others have a campaign file, that of the crate.
+    # Where the word campaign is left, it is about the crate's campaign file, or about campaigns in
+    # general.
     left = re.findall(r"\S+ \S*[Cc]ampaign\S*", words)
     assert left == ["run campaign.yaml", "a campaign", "a campaign"]
 
 
-# Its first sentences.
+# The first sentences of the page.
 
 
 def _effect(run: RunData, **changes: object) -> Result:
@@ -357,7 +362,7 @@ def _effect(run: RunData, **changes: object) -> Result:
 
 
 def _summary_of(run: RunData, *rows: Result) -> list[str]:
-    """The first sentences of a run with these results, which requested no case."""
+    """Return the first sentences of a run with these results, which requested no case."""
     requirements = Requirements({}, min_share=0.5, retries=2)
     return summary(replace(run, results=list(rows), header=replace(run.header, asked=requirements)))
 
@@ -392,7 +397,7 @@ def test_the_headline_is_the_slowdown_with_its_interval(
 def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_stands_beside_it(
     tmp_path: Path,
 ) -> None:
-    """The allocations differ by so much that the next one may show no loss."""
+    """Allocations differ so much that the next one may show no loss."""
     case = replace(STREAM, effects={"on": 1.1, "spin": 1.0, "aa": 1.0}, block_noise=0.05)
     run = _run(tmp_path, samples(case, blocks=3, pairs=6))
     row = next(row for row in run.results if row.role == "effect")
@@ -415,7 +420,7 @@ def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_stand
     assert len(re.findall(r"stroke: var\(--on\); stroke-width: 1.2[;\"]", svg)) == 1
 
 
-def test_the_headline_says_of_which_cases_memory_is_the_cause_and_of_which_cores_may_be(
+def test_the_headline_names_cases_with_memory_contention_and_cases_that_may_have_lost_cores(
     run: RunData,
 ) -> None:
     row = _effect(run, slowdown=Estimate(1.612, 1.51, 1.71))
@@ -439,7 +444,8 @@ def test_the_headline_says_of_which_cases_memory_is_the_cause_and_of_which_cores
 @pytest.mark.parametrize(
     ("slowdown", "floor", "verdict", "begin"),
     [
-        # Of 1.10, a band that reaches further from 1 on either side; or not as far.
+        # The band of the repeated baseline reaches further from 1 than the effect, on either side.
+        # In the last two cases, it does not.
         (
             1.10,
             (0.95, 1.12),
@@ -475,7 +481,7 @@ def test_the_headline_begins_with_a_baseline_that_varies_more_than_the_effect(
 
 @pytest.mark.usefixtures("undrawn")
 def test_counters_come_last_and_folded() -> None:
-    """Cases, then the papers' tables, then what was counted and what was not."""
+    """First come the cases, then the papers' tables, then sections on counters."""
     text = well_formed(load_run(RUN_QUICK))
     titles = ['<h3 style="margin-top:0">lammps', "Table III: applications, here and as published <"]
     titles += [
@@ -487,7 +493,10 @@ def test_counters_come_last_and_folded() -> None:
 
 
 def test_a_requested_case_without_pairs_is_not_measured(tmp_path: Path) -> None:
-    """One has no run, one had all of its runs rejected; a case of baselines alone needs no pair."""
+    """One case has no run, and one has only rejected runs.
+
+    A case that requests only baselines needs no pair.
+    """
     arms = ["off", "on", "aa"]
     cases = {"stream": arms, "lammps": arms, "hpccg": arms, "hpccg@layouts": ["off"]}
     lost = [reject(sample, "no_fom", "no Loop time") for sample in samples(LAMMPS, pairs=1)]
@@ -506,7 +515,7 @@ def test_a_requested_case_without_pairs_is_not_measured(tmp_path: Path) -> None:
     assert step.endswith("(lammps: too few pairs).")
 
 
-def test_a_program_that_fails_is_what_to_mend_next(tmp_path: Path) -> None:
+def test_the_next_step_is_to_mend_a_program_that_fails(tmp_path: Path) -> None:
     """Its baseline failed, so no run under writes was begun."""
     baselines = [sample for sample in samples(LAMMPS, pairs=1) if sample.arm == "off"]
     failed = [reject(run, "application_failed", "exit status 4: no input") for run in baselines]
@@ -531,9 +540,9 @@ def test_rejected_runs_that_put_a_case_in_doubt_are_named_in_the_first_sentence(
 @pytest.mark.parametrize(
     ("changes", "step"),
     [
-        # The interval of ten pairs is that of a spread of 0.463: log(1.5) / 2.26 sqrt(10 / 1.5).
-        # The table of power shows log(1.75) against a control in 48 pairs, not in 32. Another 38
-        # of 1 min 30 s.
+        # The interval of ten pairs corresponds to a spread of 0.463: log(1.5) / 2.26 sqrt(10 /
+        # 1.5). By the table of power, log(1.75) is shown against a control in 48 pairs, not in 32.
+        # So 38 more pairs of 1 min 30 s are needed.
         (
             {"verdict": Verdict.INCONCLUSIVE, "slowdown": Estimate(1.75, 1.75 / 1.5, 1.75 * 1.5)},
             "--pairs 48`, about 57 min 00 s, fewer if the machine is quieter (",
@@ -565,7 +574,7 @@ def test_rejected_runs_that_put_a_case_in_doubt_are_named_in_the_first_sentence(
         ),
     ],
 )
-def test_the_next_step_follows_from_what_the_run_lacks_and_has_its_price(
+def test_the_next_step_follows_from_the_results_and_has_its_time(
     run: RunData, changes: dict[str, object], step: str
 ) -> None:
     row = _effect(run, **{"slowdown": Estimate(1.0, 0.8, 1.25), **changes})
@@ -573,14 +582,14 @@ def test_the_next_step_follows_from_what_the_run_lacks_and_has_its_price(
 
 
 def test_the_time_of_a_pair_is_that_of_the_blocks_of_its_case(run: RunData) -> None:
-    """Ten pairs of four runs of about 9.5 s and a second's pause, and a warm-up."""
+    """There are a warm-up and ten pairs of four runs. A run takes about 9.5 s, and a pause 1 s."""
     assert run.pair_s["lammps"] == pytest.approx(41 * 10.5 / 10, rel=0.1)
 
 
 def test_rejected_runs_of_one_treatment_do_not_lengthen_the_pairs_of_the_others(
     tmp_path: Path,
 ) -> None:
-    """Only one pair of the repeated baseline counts, which comes last among the results."""
+    """Only one pair of the repeated baseline counts. Its result is the last one."""
     runs = [
         reject(sample, "rejected", "disturbed") if sample.arm == "aa" and sample.pair else sample
         for sample in samples(LAMMPS, pairs=10)
@@ -591,13 +600,16 @@ def test_rejected_runs_of_one_treatment_do_not_lengthen_the_pairs_of_the_others(
 
 
 def test_the_measured_runs_are_counted(run: RunData) -> None:
-    """Two blocks of a warm-up and six pairs of four treatments, and one of ten pairs."""
+    """One case has two blocks with six pairs each, the other has one block with ten pairs.
+
+    Each block has a warm-up, and a pair has four runs.
+    """
     measured = summary(run)[0]
     assert "on 1 node of synthetic machine, 91 runs, 2 rejected, from 2026-05-28" in measured
 
 
 def test_runs_of_the_same_campaign_beside_it_are_counted(tmp_path: Path) -> None:
-    """Of four other runs, one is of another campaign, and one started later."""
+    """There are four other runs. One is of another campaign, and one started later."""
     own = header()
     others = {
         "run": own,
@@ -635,7 +647,7 @@ def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
         assert lost == f"Lost: no verdict shows a loss of node-hours{ruled_out.get(verdict, '')}."
 
 
-def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
+def test_open_verdicts_decide_the_next_step_before_shown_losses(run: RunData) -> None:
     unstable = _effect(run, case="other", verdict=Verdict.BASELINE_UNSTABLE)
     sentence = _summary_of(run, _effect(run, **SLOWER), unstable)[2]
     again = "measure again: `nimc run campaign.yaml --machine 'synthetic machine' --fresh`"
@@ -664,11 +676,13 @@ def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunDa
         assert why in control_text([own], same_host=same_host, cpu_shares=[])
 
 
-# The frame.
+# The frame of the page (page.html), into which sections are put.
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_accepted_run_that_cannot_be_real_is_not_said_to_lack_writes(tmp_path: Path) -> None:
+def test_an_accepted_run_with_an_impossible_figure_is_not_explained_by_missing_writes(
+    tmp_path: Path,
+) -> None:
     runs = samples(LAMMPS, pairs=8)
     index = next(i for i, run in enumerate(runs) if run.arm == "on" and not run.warmup)
     runs[index] = replace(runs[index], fom=1e-31)
@@ -679,7 +693,7 @@ def test_an_accepted_run_that_cannot_be_real_is_not_said_to_lack_writes(tmp_path
 
 
 def test_the_frame_has_no_section_of_its_own() -> None:
-    """Tables, pictures and what readers open are in the templates of sections."""
+    """Tables, pictures and parts that readers open are in the templates of sections."""
     frame = (Path(page.__file__).with_name("page.html")).read_text()
     assert "section.declaration.template_file" in frame
     assert not re.findall(r"<table|<details|<figure|<pre", frame)

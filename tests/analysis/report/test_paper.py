@@ -1,4 +1,4 @@
-"""Pictures and tables of a run for a LaTeX document."""
+"""Tests pictures and tables of a run that are written for a LaTeX document."""
 
 import re
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import LAMMPS, STREAM, header, loaded_run, samples
 
 pytestmark = pytest.mark.slow
-#: Width of columns in points of PDF and SVG, 72 an inch.
+#: Kind of column -> its width in points of PDF and SVG (72 points are an inch).
 POINTS = {"ieee-column": 252.0, "ieee-page": 515.52, "acm-column": 239.76, "acm-page": 504.0}
 
 
@@ -45,7 +45,7 @@ def test_every_picture_is_as_wide_as_the_column_and_has_its_font(
     for name in names:
         svg = ElementTree.parse(folder / width / f"{name}.svg").getroot()
         assert float(svg.attrib["width"].removesuffix("pt")) == pytest.approx(points)
-        # Letters are outlines.
+        # In SVG, letters are drawn as outlines.
         assert [tag for tag in svg.iter() if tag.tag.endswith("}text")] == []
         assert len([tag for tag in svg.iter() if tag.tag.endswith("}use")]) > 10
         pdf = (folder / width / f"{name}.pdf").read_bytes()
@@ -56,9 +56,7 @@ def test_every_picture_is_as_wide_as_the_column_and_has_its_font(
         assert b"/Type3" not in pdf
 
 
-def test_a_picture_has_a_caption_that_says_of_which_run_and_that_writes_were_emulated(
-    folder: Path, run: RunData
-) -> None:
+def test_the_caption_of_a_picture_names_the_run_and_emulation(folder: Path, run: RunData) -> None:
     text = (folder / "acm-page" / "stream-pairs.tex").read_text()
     assert text.startswith("\\begin{figure*}\n")
     assert "\\includegraphics{stream-pairs.pdf}" in text
@@ -72,7 +70,7 @@ def test_a_picture_has_a_caption_that_says_of_which_run_and_that_writes_were_emu
 def test_pictures_are_in_the_order_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run with pictures of all its rates, and with those of its case."""
+    """The run has pictures of all rates, and pictures of its case."""
     run = loaded_run(tmp_path / "run", swept(sweep(noise=0.005), pairs=6))
     drawn: list[str] = []
     monkeypatch.setattr(Picture, "write", lambda self, *_: not drawn.append(self.title))
@@ -85,16 +83,19 @@ def test_pictures_are_in_the_order_of_the_page(
     assert firsts[-1] == "Slowdown of every pair"
 
 
-def test_the_table_of_effects_has_a_row_an_effect(folder: Path) -> None:
+def test_the_table_of_effects_has_a_row_for_each_effect(folder: Path) -> None:
     text = (folder / "tables" / "slowdown-by-workload.tex").read_text()
     rows = re.findall(r"^(\w+) & .* \\\\$", text, re.MULTILINE)
     assert sorted(rows) == ["lammps", "stream", "workload"]
 
 
-def test_the_table_of_effects_leads_with_the_interval_that_the_terminal_leads_with(
+def test_the_table_of_effects_shows_the_same_interval_first_as_the_terminal(
     folder: Path, tmp_path: Path
 ) -> None:
-    """Two allocations have none for the next one; of three, it leads, and theirs stand beside."""
+    """Two allocations give no interval for the next one.
+
+    With three, the interval for the next allocation comes first, then that of these allocations.
+    """
     few = (folder / "tables" / "slowdown-by-workload.tex").read_text()
     assert "these allocations" not in few
     allocations = samples(replace(STREAM, block_noise=0.05), blocks=3, pairs=6)
@@ -111,7 +112,7 @@ def test_the_table_of_effects_leads_with_the_interval_that_the_terminal_leads_wi
 
 
 def test_letters_get_smaller_before_a_picture_is_left_out(tmp_path: Path) -> None:
-    """Glyphs of DejaVu Sans are scaled from 100 units: 0.08 is 8 points."""
+    """Glyphs of DejaVu Sans have 100 units, so a scale of 0.08 is 8 points."""
     sizes = {}
     for length in (10, 23, 200):
 
@@ -133,7 +134,7 @@ def test_letters_get_smaller_before_a_picture_is_left_out(tmp_path: Path) -> Non
     assert 200 not in sizes
 
 
-def test_signs_of_latex_are_printed_as_they_are() -> None:
+def test_special_characters_of_latex_are_escaped() -> None:
     assert escaped("a_b & 5 % < 6 [x]") == r"a\_b \& 5 \% \textless{} 6 {[}x]"
     long = "w " * 30
     assert tabular([["a", "b"], ["1", long]]).startswith("\\begin{tabular}{lp{18em}}\n")

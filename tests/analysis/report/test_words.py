@@ -1,4 +1,4 @@
-"""Texts of rows, facts, conditions, names and moments."""
+"""Tests texts of a report: of results, facts of nodes, conditions, names and times."""
 
 import polars as pl
 import pytest
@@ -33,7 +33,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
         ({"writer_rate_b_s": 2e9}, ["2.00 GB/s were written into its node ("]),
         ({"writer_rate_b_s": 2e9, "direction": "read"}, ["2.00 GB/s were read from its node ("]),
         ({"next": Interval(0.98, 1.125)}, ["(next allocation: 2.0 % less to 12.5 % more; these: "]),
-        # A third of six pairs; of all at most 60 %.
+        # A third of six runs is hit, and at most 60 % of all.
         (
             {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6)},
             [
@@ -42,7 +42,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
                 " Typical run within 3 %; mean -0.2 to +25.0 % in these 6 pairs.",
             ],
         ),
-        # Twelve pairs miss 22 % of runs with a chance of 5 %.
+        # Hits of 22 % of all runs do not occur in twelve pairs with a chance of 5 %.
         (
             {"mean": ENDS, "hit": Estimate(0.0, 0.0, 0.4), "pairs": 12},
             [
@@ -58,7 +58,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
         ({"slowdown": None, "pairs": 5}, ["No estimate: 5 pairs, at least 6 needed."]),
     ],
 )
-def test_a_sentence_says_what_is_known_and_no_more(changes: dict, facts: list[str]) -> None:
+def test_a_sentence_has_the_known_facts_and_no_others(changes: dict, facts: list[str]) -> None:
     row = result(**{"slowdown": ENDS, "verdict": Verdict.NO_EFFECT, "margin": 0.03, **changes})
     text = sentence(row)
     for fact in facts:
@@ -91,7 +91,9 @@ _TIME = "of the processor time"
         ),
     ],
 )
-def test_conditions_are_those_of_the_runs_that_count(foreign: list, steal: list, text: str) -> None:
+def test_only_runs_that_count_are_used_for_conditions(
+    foreign: list, steal: list, text: str
+) -> None:
     """The third run was rejected."""
     status = ["counts", "counts", "rejected"]
     columns = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
@@ -126,7 +128,7 @@ def test_conditions_are_those_of_the_runs_that_count(foreign: list, steal: list,
         ({"offset_s": "of text"}, "offset s", "of text"),
     ],
 )
-def test_facts_read_their_units_from_their_keys(
+def test_units_of_facts_follow_from_their_keys(
     record: dict[str, object], label: str, text: str
 ) -> None:
     assert labelled_facts(record) == [(label, text)]
@@ -194,7 +196,7 @@ def test_names_lists_and_times() -> None:
 def test_disturbances_have_figures_of_the_runs_that_count(
     foreign: list[float | None], steal: list[float | None], threads: list[int], sentence: str
 ) -> None:
-    """Usual limits are a quarter of a thread, and 2 % of the time; the last run does not count."""
+    """Usual limits are a quarter of a thread and 2 % of the time. The last run does not count."""
     columns = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
     status = [*["counts"] * 3, "rejected"]
     assert disturbance(pl.DataFrame({**columns, "status": status}), threads) == sentence
@@ -206,14 +208,14 @@ def test_commands_of_a_sentence_are_code_and_dates_do_not_break() -> None:
     )
 
 
-def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
+def test_a_note_names_its_arms_if_not_all_rows_have_it() -> None:
     rows = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
     rows.append(result(arm="aa", notes=["x", "x"]))
     assert notes_of(rows) == ["x", "on, spin: y"]
 
 
-def test_every_verdict_has_a_meaning_that_says_how_sure_it_is() -> None:
-    """'Slower' is wrong in 4 % of campaigns at most, 'faster' in 1 %, 'no effect' in 5 %."""
+def test_the_meaning_of_a_verdict_has_its_error_level() -> None:
+    """At most 4 % of campaigns say 'slower' wrongly, 1 % 'faster' and 5 % 'no effect'."""
     assert set(SENTENCES) == set(Verdict)
     for verdict, share in ((Verdict.CONTENTION, 4), (Verdict.SPEED_UP, 1), (Verdict.NO_EFFECT, 5)):
         sure = f"At most {share} % of campaigns say this wrongly"

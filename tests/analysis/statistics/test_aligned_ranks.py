@@ -1,4 +1,7 @@
-"""Slowdowns by aligned ranks, against Wilcoxon's table and a term by term computation."""
+"""Tests slowdowns by aligned ranks.
+
+They are compared with Wilcoxon's table, and with a simple computation term by term.
+"""
 
 import itertools
 import math
@@ -21,9 +24,10 @@ def _random_log_times(seed: int, *shape: int) -> NDArray[np.float64]:
 
 
 def _shifts_that_swap_ranks(log_times: NDArray[np.float64]) -> list[float]:
-    """Shifts at which a treated run's aligned value meets a baseline's, term by term.
+    """Return the shifts at which the aligned values of a treated and a baseline run are equal.
 
-    Their median is the estimate: as many comparisons are won as lost there.
+    They are computed term by term. Their median is the estimate, since half of the comparisons are
+    larger there and half are smaller.
     """
     pairs, runs = log_times.shape
     m = runs - 1
@@ -36,7 +40,7 @@ def _shifts_that_swap_ranks(log_times: NDArray[np.float64]) -> list[float]:
 
 
 def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
-    """As Wilcoxon's signed-rank test: one of 64 orders of signs on each side."""
+    """As by Wilcoxon's signed-rank test, each end excludes one of 64 choices of signs."""
     estimate = slowdown(np.log([[r, 1.0] for r in (1.31, 1.12, 1.63, 1.24, 1.55, 1.46)]))
     assert (estimate.low, estimate.high) == (pytest.approx(1.12), pytest.approx(1.63))
     assert slowdown(np.zeros((5, 2))) is None
@@ -69,7 +73,7 @@ def test_with_one_baseline_the_interval_is_that_of_wilcoxon(pairs: int, critical
     d = _random_log_times(pairs, pairs)
     walsh = sorted((d[i] + d[j]) / 2 for i in range(pairs) for j in range(i, pairs))
     low, _, high = shifts(np.column_stack([d, np.zeros(pairs)]))
-    # A rank less half a step instead of a rank: at most a few of the averages away.
+    # The continuity correction of half a step moves the end by a few averages at most.
     near = walsh[max(critical - 3, 0) : critical + 4]
     assert near[0] - 1e-7 <= low <= near[-1] + 1e-7
     far = walsh[-critical - 4 : len(walsh) - max(critical - 3, 0)]
@@ -80,7 +84,7 @@ def test_shifts_follow_treated_runs_and_ignore_levels_of_pairs_and_missing_runs(
     drawn = _random_log_times(5, 12, 3)
     moved = drawn + _random_log_times(6, 12, 1) + [math.log(1.4), 0, 0]
     np.testing.assert_allclose(shifts(moved), shifts(drawn) + math.log(1.4), atol=1e-7)
-    # Exchanged sides give the inverse; a repetition that is missing takes no rank.
+    # Exchanged sides give the inverse. A missing repetition gets no rank.
     two = drawn[:, :2]
     np.testing.assert_allclose(shifts(two), -shifts(two[:, ::-1])[::-1], atol=1e-7)
     padded = np.column_stack([two, np.full(12, np.nan)])
@@ -88,13 +92,13 @@ def test_shifts_follow_treated_runs_and_ignore_levels_of_pairs_and_missing_runs(
 
 
 def test_a_second_baseline_narrows_the_interval() -> None:
-    """sqrt(3/2) against sqrt(2) of one run's spread: 13 % less."""
+    """The spread of a pair is sqrt(3/2) instead of sqrt(2) times that of a run, 13 % less."""
     drawn = _random_log_times(10, 100, 20, 3)
     width = [float((high - low).mean()) for low, _, high in (shifts(drawn), shifts(drawn[..., :2]))]
     assert width[0] / width[1] == pytest.approx(math.sqrt(3) / 2, abs=0.03)
 
 
-def test_equal_runs_give_one_and_of_many_pairs_evenly_spaced_ones_are_used() -> None:
+def test_equal_runs_give_one_and_only_evenly_spaced_pairs_of_very_many_are_used() -> None:
     estimate = slowdown(np.zeros((6, 3)))
     assert (estimate.low, estimate.high) == (pytest.approx(1), pytest.approx(1))
     drawn = _random_log_times(11, 3 * (MAX_RANKED_PAIRS - 1) + 1, 2)
@@ -102,18 +106,20 @@ def test_equal_runs_give_one_and_of_many_pairs_evenly_spaced_ones_are_used() -> 
 
 
 def _one_pair_blocks(*log_ratios: float) -> list[np.ndarray]:
-    """One pair per block: the treated run takes exp(log_ratio), its baseline 1."""
+    """Return blocks with one pair each: the treated run takes exp(log_ratio), its baseline 1."""
     return [np.array([[log_ratio, 0.0]]) for log_ratio in log_ratios]
 
 
 def test_the_next_allocation_by_hand() -> None:
-    # Shifts 0.01, 0.02, 0.03: mean 0.02, deviation 0.01, t with 2 degrees is 4.302653.
+    # Shifts 0.01, 0.02 and 0.03 have the mean 0.02 and the standard deviation 0.01. With 2 degrees
+    # of freedom, t is 4.302653.
     half = 4.302653 * 0.01 * math.sqrt(4 / 3)
     ends = pytest.approx((math.exp(0.02 - half), math.exp(0.02 + half)))
     assert next_allocation(_one_pair_blocks(0.01, 0.02, 0.03)) == ends
-    # Two blocks say nothing, and empty ones do not count.
+    # Two blocks are too few, and empty blocks do not count.
     assert next_allocation([*_one_pair_blocks(0.01, 0.02), np.empty((0, 2))]) is None
-    # Hodges-Lehmann of 0, 0, 0.03: means of two are 0, 0, 0, 0.015, 0.015, 0.03: median 0.0075.
+    # The Hodges-Lehmann estimate of 0, 0 and 0.03 is 0.0075, the median of the means of two: 0, 0,
+    # 0, 0.015, 0.015, 0.03.
     long = np.array([[0.0, 0.0, 0.0], [0.01, 0.0, 0.02], [0.03, 0.0, np.nan]])
     same = pytest.approx((math.exp(0.0075), math.exp(0.0075)))
     assert next_allocation([long, *_one_pair_blocks(0.0075, 0.0075)]) == same

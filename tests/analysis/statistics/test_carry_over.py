@@ -1,4 +1,7 @@
-"""Carry-over: by hand, and simulated with fixed seeds."""
+"""Tests carry-over, the effect of a run with writes on the next run.
+
+Right results are worked out by hand, or simulated with fixed seeds.
+"""
 
 import numpy as np
 import pytest
@@ -8,14 +11,14 @@ from analysis.statistics.carry_over import carry_over, without_carry_over
 from records.checkout import ROOT
 from tests.studies import carry_over as study
 
-#: Logarithms of `on`, `off` and `aa`, and which baseline came right after `on`. In the last two
-#: pairs both did, or none, so these pairs show no carry-over.
+#: Logarithms of times of `on`, `off` and `aa`, and whether `off` and `aa` came right after `on`. In
+#: the fourth pair both did, in the fifth neither, so these pairs show no carry-over.
 TIMES = np.array([[0.0, 0.3, 0.1], [0.0, 0.0, 0.1], [0.0, 0.4, 0.1], [0.0, 9, 5], [0.0, 7, 5]])
 AFTER_WRITES = np.array([[1, 0], [0, 1], [1, 0], [1, 1], [0, 0]], bool)
 
 
 def test_a_carry_over_by_hand() -> None:
-    """Differences of 0.2, 0.1 and 0.3: a mean of 0.2, an error of 0.1 / sqrt(3)."""
+    """Differences are 0.2, 0.1 and 0.3. Their mean is 0.2, its standard error 0.1 / sqrt(3)."""
     estimated = carry_over(TIMES, AFTER_WRITES)
     assert estimated is not None
     error = 0.1 / np.sqrt(3)
@@ -30,13 +33,13 @@ def test_a_carry_over_by_hand() -> None:
     assert smallest == pytest.approx(TIMES)
     relieved = (0.2 + error) * np.insert(AFTER_WRITES, 0, False, axis=1)
     assert largest == pytest.approx(TIMES - relieved)
-    # Two such pairs are too few, and runs that are missing are none.
+    # Two pairs that show carry-over are too few. A pair with a missing run does not count.
     assert carry_over(TIMES[1:], AFTER_WRITES[1:]) is None
     assert carry_over(np.where(TIMES == 0.4, np.nan, TIMES), AFTER_WRITES) is None
     assert all(times is TIMES for times in without_carry_over(None, TIMES, AFTER_WRITES))
 
 
-def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
+def test_a_carry_over_that_makes_runs_faster_is_shown_and_allowed_for() -> None:
     times = -TIMES
     estimated = carry_over(times, AFTER_WRITES)
     assert estimated is not None
@@ -45,7 +48,7 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
     smallest, largest = without_carry_over(estimated, times, AFTER_WRITES)
     assert largest == pytest.approx(times)
     assert smallest == pytest.approx(times - least * np.insert(AFTER_WRITES, 0, False, axis=1))
-    # Neither way is excluded if the differences are 0.1, -0.1 and 0.
+    # If the differences are 0.1, -0.1 and 0, carry-over in either direction is possible.
     times = np.array([[0.0, 0.2, 0.1], [0.0, 0.2, 0.1], [0.0, 0.1, 0.1]])
     unclear = carry_over(times, AFTER_WRITES[:3])
     assert unclear is not None
@@ -67,12 +70,15 @@ def test_a_carry_over_is_shown_at_one_percent(spread: float, shown: bool) -> Non
 
 
 def share_of_one_case(shares: str) -> float:
-    """The first of `shares`: that of campaigns of one case."""
+    """Return the first of `shares`, which is that of campaigns of one case."""
     return float(shares.partition(",")[0])
 
 
-def test_a_carry_over_is_noted_and_makes_no_verdict() -> None:
-    """Two standard deviations of the noise in 24 pairs; at most 25 of 300 are wrong at 5 %."""
+def test_a_carry_over_is_noted_and_makes_no_verdict_wrong() -> None:
+    """The carry-over is up to two standard deviations of the noise, in 24 pairs.
+
+    At an error level of 5 %, at most 25 of 300 verdicts are wrong.
+    """
     none, loss = (study.drawn(0.02, 300, effect) for effect in (1.0, 1.02))
     faster, gain = (study.drawn(-0.01, 300, effect) for effect in (1.0, 1 / 1.02))
     assert share_of_one_case(study.ever(study.without_rule(loss), "within")) > 0.15
@@ -96,7 +102,7 @@ def test_every_figure_of_the_page_keeps_the_error_levels() -> None:
         _, none, _, gain, _, loss = wrong[f"{100 * longer:g} %"]
         for shares, bound in ((none, 0.05), (gain, 0.01), (loss, 0.04)):
             for share, cases in zip(shares.split(", "), study.FAMILIES, strict=True):
-                # That many of 4,000 nights at most if the bound is met: P = 0.99.
+                # If the bound is met, at most `nights` of 4,000 are wrong with P = 0.99.
                 nights = stats.binom.ppf(0.99, study.NIGHTS, bound / cases)
                 most = 1 - (1 - nights / study.NIGHTS) ** cases
                 assert float(share) <= most + 0.0005

@@ -1,4 +1,4 @@
-"""Estimates, medians, means and Holm's steps, by hand and from textbooks."""
+"""Tests estimates, medians, their texts, and Holm's method, by hand and from textbooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_medians_and_their_intervals() -> None:
 
 
 def _encloses(n: int, k: int) -> Fraction:
-    """Probability that the k-th smallest and the k-th largest of n enclose the median."""
+    """Return the probability that the k-th smallest and k-th largest of n enclose the median."""
     return 1 - 2 * Fraction(sum(comb(n, i) for i in range(k)), 2**n)
 
 
@@ -43,10 +43,12 @@ def test_the_interval_is_the_narrowest_that_reaches_the_confidence(n: int) -> No
 def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
         Estimate(2.0, 1.0, 1.5)
-    assert Estimate(2.0, 1.5, 2.5).relative_half_width == 0.25  # relative to the value
+    assert (
+        Estimate(2.0, 1.5, 2.5).relative_half_width == 0.25
+    )  # half of the width, divided by the value
     assert ends_text(Estimate(1.3512, 1.3212, 1.3821)) == "1.321-1.382"
     assert (ends_text(None), estimate_text(None)) == ("-", "-")
-    # Three decimals up to a width of a twentieth.
+    # Intervals up to a width of a twentieth have three decimals, wider ones two.
     assert estimate_text(Estimate(1.3512, 1.3264, 1.3761)) == "1.351 [1.326, 1.376]"
     assert estimate_text(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
     estimate = Estimate(2.0, 1.6, 4.0)
@@ -78,6 +80,6 @@ def test_a_record_is_flat_in_json() -> None:
 
 
 def test_holm_by_hand() -> None:
-    # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2 = 0.06, 0.04 x 1 = 0.04 -> no smaller than 0.06.
+    # In order: 0.005 x 4, 0.01 x 3, 0.03 x 2 = 0.06, and 0.04 x 1, which is raised to 0.06.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert (holm([]), holm([0.2]), holm([0.6, 0.7])) == ([], [0.2], [1.0, 1.0])

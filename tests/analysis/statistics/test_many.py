@@ -1,4 +1,4 @@
-"""The studies' tests of many nights at once are those of the program, night by night."""
+"""Tests that the studies, which test many nights at once, agree with the program for each night."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.studies.noises import NOISES, nights
 
 
 def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
-    """The program's p value of a statement, at a margin of 2 %."""
+    """Return the program's p value of a statement, with a margin of 2 %."""
     smallest, largest = without_carry_over(carry_over(log_times, after), log_times, after)
     if name == "slower":
         return evidence.p_over_interims(smallest, evidence.p_longer)
@@ -26,7 +26,7 @@ def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
 
 @pytest.mark.parametrize("name", ["slower", "faster", "within"])
 @pytest.mark.parametrize("hypotheses", [1, 7])
-def test_the_same_is_shown_of_many_nights_as_of_each(name: str, hypotheses: int) -> None:
+def test_many_nights_at_once_show_the_same_as_each_night(name: str, hypotheses: int) -> None:
     rng = np.random.default_rng(5)
     effect = {"slower": 1.012, "faster": 1 / 1.012, "within": 1.006}[name]
     times, after = nights(NOISES[0], rng, 25, 24, 0.01, effect)

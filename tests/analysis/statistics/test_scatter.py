@@ -1,4 +1,4 @@
-"""The scatter of treated runs against that of their baselines, beside scipy's test."""
+"""Tests whether treated runs scatter more widely than their baselines, compared with scipy."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from analysis.statistics.scatter import widening
 def test_a_wider_scatter_is_reported_if_scipy_rejects_equal_scatter(
     factor: float, seed: int
 ) -> None:
-    """`scipy.stats.levene` about medians is two-sided: its 2 % are 1 % upward."""
+    """`scipy.stats.levene` with medians is two-sided, so its level of 2 % is 1 % on one side."""
     rng = np.random.default_rng(seed)
     times = rng.normal(0, 0.01, (16, 3))
     times[:, 0] *= factor
@@ -30,9 +30,9 @@ def test_equal_scatter_is_called_wider_in_one_percent_at_most() -> None:
 
 
 def test_few_or_equal_runs_show_no_wider_scatter() -> None:
-    """Treated runs of 20 and -20 in turn beside baseline runs of 1 and -1."""
+    """Treated runs are 20 and -20 in turn, baseline runs 1 and -1."""
     apart = np.array([[20.0, 1, -1], [-20, -1, 1]] * 3)
     assert widening(apart) == pytest.approx(20 * np.sqrt(6 / 5) / np.sqrt(12 / 11))
-    # Five are too few, also where the test would show them: distances of 20 and 0 beside 1.
+    # Five pairs are too few, even if the test shows a difference: distances of 20 and 0 beside 1.
     assert widening(np.vstack([apart[:4], [[0.0, 1, -1]]])) is None
     assert widening(np.zeros((8, 3))) is None
