@@ -134,9 +134,11 @@ def _whole(value: float, text: str, field: str, items: str) -> int:
 def percentage(share: float, number_format: str = ".0f") -> str:
     """A share as people read it, with a space as in SI: 0.25 is `25 %`.
 
-    A level of a campaign is spelled without the space: `25%`.
+    A level of a campaign is spelled without the space: `25%`. A large share has no exponent: with
+    two digits, 1.57 is `160 %`.
     """
-    return f"{100 * share:{number_format}} %"
+    digits = f"{100 * share:{number_format}}"
+    return f"{float(digits):.0f} %" if "e+" in digits else f"{digits} %"
 
 
 class _ShareFormatter(Formatter):

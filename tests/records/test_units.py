@@ -74,6 +74,12 @@ def test_percentages_are_printed_with_a_space_as_in_si() -> None:
     assert filled("{a:.1%} of {b:.2f} {c}", {"a": 0.5, "b": 3, "c": "x"}) == "50.0 % of 3.00 x"
 
 
+def test_large_percentages_have_no_exponent() -> None:
+    assert percentage(1.57, ".2g") == "160 %"
+    assert percentage(1.0, ".2g") == "100 %"
+    assert percentage(0.62, ".2g") == "62 %"
+
+
 def test_a_value_and_its_limit_are_printed_with_enough_digits_to_differ() -> None:
     assert distinguishable(0.496, 0.5, 0, percentage) == ("49.6 %", "50.0 %")
     assert distinguishable(0.4, 0.5, 0, percentage) == ("40 %", "50 %")
