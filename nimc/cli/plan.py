@@ -88,7 +88,11 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         if request.lengths.run_s_by_case:
             remarks.append(f"lengths of runs: as measured in {request.lengths.run}")
         remarks += _omission_lines(request, feasibility)
-        remarks += [f"{case}: a search for its layout runs first" for case in request.searches]
+        remarks += [
+            f"{case}: a search for its layout runs first"
+            for case in request.searches
+            if case not in feasibility.omission_reasons
+        ]
         remarks += all_warnings
         yield from (f"{planned.campaign} on {machine}", "", _case_listing(planned, remarks), "")
         yield from _reach_lines(reaches, spreads)

@@ -248,3 +248,15 @@ def test_a_workload_that_runs_nowhere_has_its_reason_in_the_table(folder, comman
     )
     assert "left out (runs nowhere, as below): hpccg" in command.out
     assert command.out.index("no program test_HPCCG") > command.out.index("as below")
+
+
+@pytest.mark.parametrize("is_left_out", [True, False])
+def test_only_a_case_that_runs_has_a_search_for_its_layout(folder, command, is_left_out):
+    checkout(folder, CONFIG, SITE)
+    if not is_left_out:
+        program(folder / "bin", "XSBench", "true")
+    settings = "{layout: auto, layout_cores: 16}"
+    campaign = write_campaign(folder, f"{{check: xsbench, set: {settings}, expect: 10s}}")
+    command("plan", campaign, "--machine", "box", code=int(is_left_out))
+    assert ("left out (runs nowhere, as below): xsbench" in command.out) == is_left_out
+    assert ("a search for its layout" in command.out) == (not is_left_out)
