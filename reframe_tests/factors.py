@@ -1,8 +1,8 @@
 """The table of factors: their allowed levels, and what a machine must have for them.
 
 A factor is a variable of a check or of a mixin that varies between runs. A variable that is not in
-the table varies within a block if the check lists it in `within_block`. Otherwise each level of it
-makes a case.
+the table varies within a block if the check lists it in `within_block`. Otherwise each of its
+levels makes a case.
 """
 
 from __future__ import annotations

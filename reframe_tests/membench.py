@@ -12,7 +12,7 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, add_short_form
 from reframe_tests.workload import FLOAT, NumberSource, Workload, match_count, optional_number
 
-#: Kernel -> number of its arrays; other kernels have one.
+#: Kernel -> number of its arrays. Kernels that are not listed have one array.
 _ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
 #: The size of an array is a multiple of this, bytes.
 _GRAIN_B = 512
@@ -119,7 +119,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 
 add_short_form(membench, duration_s=1.0)
 
-#: Numbers in the output. `node` is the NUMA node to which the arrays are bound, if there is one.
+#: Numbers in the output. `node` is the NUMA node to which the arrays are bound, if they are bound.
 #: `streaming` is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes are in huge
 #: pages; both are missing if the operating system does not report them.
 _NUMBERS: dict[str, NumberSource] = {

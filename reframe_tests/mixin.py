@@ -267,7 +267,7 @@ class NimcMixin(LayoutMixin):
 
     @run_before("run")
     def skip_unwritten_lines(self) -> None:
-        """Skip log lines that no handler writes: ReFrame spends 20 ms on one at each poll."""
+        """Skip log lines that no handler writes, since each costs ReFrame 20 ms at each poll."""
         logger = self.logger.logger
         if logger.handlers:
             logger.setLevel(min(handler.level for handler in logger.handlers))

@@ -46,7 +46,7 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
 add_short_form(quicksilver, edge=3, particles=1000, steps=5)
 
 
-#: Columns of the table of cycles besides the first one, which has the number of the cycle.
+#: Number of columns of the table of cycles besides the first, which has the cycle's number.
 _FURTHER_COLUMNS = 16
 
 

@@ -27,7 +27,7 @@ _NOT_STARTED = 127
 
 
 def main() -> None:
-    """Run all repetitions; exits with the status of the first one that fails."""
+    """Run all repetitions; exits with the status of the first repetition that fails."""
     repetitions, pattern, which, better, unit, *command = sys.argv[1:]
     environment = callers_environment(os.environ)
     os.environ.clear()

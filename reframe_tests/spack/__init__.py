@@ -1,1 +1,4 @@
-"""Builds workloads with Spack: isolated from the user's own, pinned, one store for each machine."""
+"""Builds workloads with a pinned Spack, which is isolated from the user's own Spack.
+
+Each machine has a store of its own.
+"""

@@ -1,4 +1,4 @@
-"""The folders of a machine's Spack: one root for each machine, nothing in `~/.spack`."""
+"""The folders of a machine's Spack. They have a root for each machine; `~/.spack` is not used."""
 
 from __future__ import annotations
 

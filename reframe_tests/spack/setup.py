@@ -211,7 +211,7 @@ def _check_arguments(
 
 
 def write_config(layout: SpackLayout, mirror: str | None, recipes_folder: Path) -> None:
-    """Write Spack's user scope: one store, caches and stages next to it, no bootstrapping.
+    """Write Spack's user scope: a store, caches and stages next to the store, no bootstrapping.
 
     Without `recipes_folder`, Spack would clone other recipes for commands outside an environment,
     such as finding compilers.

@@ -32,7 +32,8 @@ RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 #: among all ranks, so that only rank 0 counts as the first rank of a node.
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
-#: Limit of counts and of times in SI units: no real one is larger. Sums below it stay finite.
+#: No real count, and no real time in SI units, is above this limit. Sums of numbers up to the limit
+#: stay finite.
 _LARGEST_NUMBER = 1e30
 #: Characters of an invalid number that a message quotes.
 _QUOTED_CHARACTERS = 40
@@ -88,7 +89,7 @@ def parsed_number(printed: Any) -> float:
 
 
 def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> dict[int, Path]:
-    """Return rank -> file. Raises ToolError if one is missing or unexpected.
+    """Return rank -> file. Raises ToolError if a file is missing or unexpected.
 
     With the scope `node`, only the first rank of each node has a file. The number of nodes is not
     known here, so one file is enough.

@@ -80,7 +80,7 @@ _RANK_SCRIPT = _script("rank")
 _LOST_COUNTS = re.compile(
     r"^.*(?:(?:OpenSS|CBTF)_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M
 )
-#: Lines of `papi_command_line` on an event that it cannot count, and on one that it can.
+#: Lines of `papi_command_line` on an event that it cannot count, and on an event that it can count.
 _FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
 _ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
 
