@@ -1,18 +1,19 @@
-"""docs/documents.json, which the documents of commands must agree with."""
+"""Compares JSON documents that commands print with docs/documents.json, which lists their keys."""
 
 import json
 from typing import Any
 
 from records.checkout import ROOT
 
-#: Command, with the option that makes another document -> schema, keys, and keys of rows.
+#: Command (with an option if it gives another document) -> schema, keys, and keys of rows.
 DOCUMENTED: dict[str, dict[str, Any]] = json.loads((ROOT / "docs/documents.json").read_text())
 
 
 def assert_documented(line: str, document: dict[str, Any]) -> None:
-    """Assert that the document of a command line has the schema first, and the keys of its row.
+    """Assert that the document of a command line has the documented schema and keys.
 
-    So must its rows: a list of them, or a single one; the document may have none.
+    The schema comes first. Rows in the document, a list or a single row, must have the documented
+    keys too. The document may have no rows.
     """
     words = line.split()
     names = [name for name in DOCUMENTED if matches(words, name.split())]
@@ -26,6 +27,6 @@ def assert_documented(line: str, document: dict[str, Any]) -> None:
 
 
 def matches(words: list[str], row: list[str]) -> bool:
-    """Return whether a command line begins with the words of a row, and has its options."""
+    """Return whether a command line has the words and options of a documented command."""
     command = [word for word in row if not word.startswith("--")]
     return words[: len(command)] == command and set(row) <= set(words)

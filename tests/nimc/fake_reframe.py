@@ -1,12 +1,18 @@
-"""Stands in for ReFrame: appends the samples that a session of the asked block would leave.
+"""A stand-in for ReFrame: appends the samples that a session for the requested block would store.
 
-What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `held`
-waits after its warm-up until it is ended, `stuck` before its third pair, `fail` ends with status 1
-and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`, `torn` leaves half
-a line and is gone, `child` leaves a process behind, `none` ends its block without a run, `wide`
-varies the figures of runs at half the rate, `faint` makes runs of `on` 2 % slower than `off`, and
-all vary by 2.5 %, `scarce` keeps runs of `on` in every sixth pair only, `unread` ends before the
-check has read its runs, `layout=L` halves the figures of all other layouts that are compared.
+The variable FAKE lists faults, separated by commas:
+
+- `slow` makes each run take some time
+- `held` waits after the warm-up until it is killed, `stuck` before the third pair
+- `fail` exits with status 1 and writes a report, `die` prints a line and exits
+- `reject` rejects all runs of the arm `on`, `scarce` accepts them in every sixth pair only
+- `torn` is killed while it writes a line, in the third pair
+- `child` leaves a process behind
+- `none` ends the block without a run
+- `wide` varies the figures of runs at half the rate
+- `faint` makes runs of `on` 2 % slower than `off`, and all figures vary by 2.5 %
+- `unread` ends before the check has read the runs
+- `layout=L` halves the figures of all other layouts that are compared
 """
 
 import json
@@ -37,7 +43,7 @@ def faults() -> list[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit status; that of a signal is negative."""
+    """Run one session; return its exit status, or a negative number of a signal."""
     plan = block_of(words)
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     print(*words, flush=True)
@@ -58,7 +64,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def measure(plan: BlockPlan) -> bool:
-    """Append the samples of a block; return whether the block came to its end."""
+    """Append the samples of a block; return whether the block was completed."""
     run = Path(plan.nimc_dir)
     unread = (
         run / "logs" / plan.case / str(plan.block) / UNREAD_FILE if "unread" in faults() else None
@@ -66,7 +72,7 @@ def measure(plan: BlockPlan) -> bool:
     store = Store(run, plan.case, unread)
     if not plan.pairs:
         if not unread:
-            read_left(run / "logs" / plan.case / str(plan.block) / UNREAD_FILE, store)
+            append_unread(run / "logs" / plan.case / str(plan.block) / UNREAD_FILE, store)
         return True
     treatments = plan.treatments
     store.append(replace(scaled(crossed(plan, treatments[0], -1), 1.0), warmup=True))
@@ -92,8 +98,8 @@ def measure(plan: BlockPlan) -> bool:
     return True
 
 
-def read_left(unread: Path, store: Store) -> None:
-    """Append the samples that an earlier session left unread, as the check does."""
+def append_unread(unread: Path, store: Store) -> None:
+    """Append the samples that an earlier session left unread, as the real check does."""
     for line in unread.read_text().splitlines():
         store.append(TypeAdapter(Sample).validate_json(line))
     unread.unlink()
@@ -111,7 +117,7 @@ def scaled(sample: Sample, factor: float) -> Sample:
 
 
 def limited(writer: WriterRecord, share: float) -> WriterRecord:
-    """The writer at a share of its rate alone."""
+    """Return the writer, limited to a share of the rate that it reaches without an application."""
     asked_b_s = share * writer.rate_alone_b_s
     return replace(
         writer,
@@ -125,7 +131,7 @@ def limited(writer: WriterRecord, share: float) -> WriterRecord:
 
 
 def crossed(plan: BlockPlan, treatment: Treatment, pair: int) -> Sample:
-    """The sample of a treatment; its figure is that of its arm."""
+    """Return the sample of a treatment. Its figure is that of its arm, changed by the faults."""
     record = replace(
         sample(plan, treatment.arm, pair), arm=treatment.name, factors=treatment.factors
     )
@@ -147,7 +153,7 @@ def crossed(plan: BlockPlan, treatment: Treatment, pair: int) -> Sample:
 
 
 def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
-    """A sample of an arm without factors."""
+    """Return the sample of an arm without factors."""
     row = ARMS[arm]
     store = Store(Path(plan.nimc_dir), plan.case)
     provenance = store.keep_provenance({"made_by": "a stand-in"})

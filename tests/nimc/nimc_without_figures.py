@@ -1,6 +1,7 @@
-"""`nimc` with a stand-in for the report's page, whose figures take most of the time of a small run.
+"""`nimc` with a stand-in for the page of the report.
 
-It ignores other runs on this host, which other tests make. A night starts this `nimc`, too.
+The figures of the real page take most of the time of a small run. This `nimc` ignores concurrent
+runs on this host, which other tests make. A night also starts this `nimc`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def start(
     command: Sequence[str] = COMMAND,
     **more: Any,
 ) -> subprocess.Popen[str]:
-    """Start it in a folder, with more variables; `command`: another `nimc`."""
+    """Start `nimc` in a folder with these additional variables.
+
+    `command` starts another `nimc` than this one.
+    """
     return subprocess.Popen(
         [*command, *words],
         cwd=folder,

@@ -1,4 +1,7 @@
-"""Runs of STREAM as the conductor stores them, with counts and outputs. Nothing was measured."""
+"""Made runs of STREAM, stored by the conductor's code, with counts and outputs.
+
+Nothing in them was measured.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,13 +21,13 @@ from tests.analysis.integrity.sound import ARMS, HEADER, sound_samples
 from tests.analysis.synthetic import RECORD, STREAM, header_suited_to
 from tests.conductor.made_series import node, writer
 
-#: Elements of an array, of 8 bytes each; triad reads two arrays and writes one.
+#: Number of elements of an array, of 8 bytes each. Triad reads two arrays and writes one.
 _ELEMENTS = 1_000_000
 _TRIAD_B = 24.0 * _ELEMENTS
 
 
 def with_figures(sample: Sample) -> Sample:
-    """Return the sample with all figures of an output of STREAM, nearly the same as before."""
+    """Return the sample with all figures of an output of STREAM. Its own figure hardly changes."""
     assert sample.fom
     average_s = _TRIAD_B / float(sample.fom)
     extra = {
@@ -38,7 +41,7 @@ def with_figures(sample: Sample) -> Sample:
 
 
 def counter_rows(sample: Sample) -> list[dict[str, Any]]:
-    """Return two invented counts of a node, as lines of the file of counters."""
+    """Return two made counts of a node, in the form of lines of the file of counters."""
     fixed = {"tool": "node", "rank": 0, "unit": "s", "state": "counted", "running_share": None}
     return [
         {"key": sample.key, "event": event, "value": 0.25, **fixed}
@@ -47,7 +50,7 @@ def counter_rows(sample: Sample) -> list[dict[str, Any]]:
 
 
 def series_of(sample: Sample) -> Series:
-    """Return the series of writers that kept the sample's rates, in rows of one second."""
+    """Return the series of writers that always had the sample's rates, in rows of one second."""
     seconds = range(-3, int(sample.elapsed_s) + 4)
     return Series(
         nodes=[node()],
@@ -96,7 +99,7 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
 
 
 def stored_run(folder: Path) -> Path:
-    """A sound run of 26 samples."""
+    """Store a sound run of 26 samples; return its folder."""
     samples = sound_samples(STREAM)
     requirements = Requirements({STREAM.name: ARMS}, min_share=0.5, retries=2)
     head = header_suited_to(samples, replace(HEADER, asked=requirements))

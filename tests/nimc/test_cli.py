@@ -1,4 +1,7 @@
-"""Every way in which a command may end: one line at most, and the documented exit code."""
+"""Ends of commands: each prints at most one line of error, and has the documented exit code.
+
+Completion, help and options of all commands are tested as well.
+"""
 
 import os
 import re
@@ -27,14 +30,17 @@ from tests.in_process import call
 
 NIMC = python_main("nimc.cli.main")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-SHOWS = f"to see where: {printed_command('--debug', 'writers')}"
+DEBUG_ADVICE = f"to see where: {printed_command('--debug', 'writers')}"
 
 
 @pytest.fixture
 def ending(
     monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> Callable[[BaseException, int], str]:
-    """What a command that raises this prints as its error; its exit status must be the number."""
+    """Returns a function that runs a command which raises an error, and returns its error output.
+
+    The exit status of the command must be the given one.
+    """
 
     def end(error: BaseException, code: int, *options: str) -> str:
         @click.command()
@@ -54,13 +60,13 @@ def ending(
         (
             ZeroDivisionError("x\ny"),
             3,
-            f"failed unexpectedly: ZeroDivisionError: x y; {SHOWS}",
+            f"failed unexpectedly: ZeroDivisionError: x y; {DEBUG_ADVICE}",
         ),
         (PermissionError(13, "Permission denied", b"/a/\xff"), 3, "/a/\\udcff: Permission denied"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
         (Stopped(signal.SIGHUP), 129, "stopped by SIGHUP"),
         (Stopped(signal.SIGXCPU), 152, "stopped by SIGXCPU"),
-        (PanicException("x"), 3, f"failed unexpectedly: PanicException: x; {SHOWS}"),
+        (PanicException("x"), 3, f"failed unexpectedly: PanicException: x; {DEBUG_ADVICE}"),
         (InputError(f"c: {'9' * 5000};"), 2, f"c: {'9' * 497} ... {'9' * 499};"),
     ],
 )
@@ -73,7 +79,7 @@ def test_an_exit_keeps_its_status(ending):
     assert [ending(SystemExit(end), code) for end, code in ends] == [""] * 3
 
 
-def test_nobody_else_can_write_to_what_a_command_makes(command):
+def test_other_users_cannot_write_to_files_that_a_command_makes(command):
     before = os.umask(0)
     for mask, becomes in ((0, 0o022), (0o002, 0o022), (0o077, 0o077)):
         os.umask(mask)
@@ -82,7 +88,7 @@ def test_nobody_else_can_write_to_what_a_command_makes(command):
 
 
 def test_too_little_address_space_is_one_line():
-    """Libraries ended the process by SIGABRT, or said that an import failed."""
+    """Without this check, libraries end the process with SIGABRT, or an import fails."""
     plan = shlex.join(python_main("nimc.cli.main", "plan", "quick", "--machine", "localhost"))
     least = max(2048, 1536 + 10 * os.cpu_count())
     refusal = f"nimc: ulimit -v: 683 MiB of address space; needed: from {least} MiB\n"
@@ -93,7 +99,10 @@ def test_too_little_address_space_is_one_line():
 
 
 def test_hosts_of_many_threads_need_more_address_space():
-    """Stacks and arenas of each: 1.5 GiB and 10 MiB a thread, and never below 2 GiB."""
+    """Each hardware thread needs a stack and an arena.
+
+    The requirement is 1.5 GiB and 10 MiB a thread, and at least 2 GiB.
+    """
     main.require_memory(2048 << 20, 51)
     main.require_memory(resource.RLIM_INFINITY, 1024)
     with pytest.raises(MachineError, match=r"2048 MiB of address space; needed: from 2816 MiB"):
@@ -107,8 +116,8 @@ def test_debug_shows_where_it_failed(ending):
 
 
 @pytest.mark.parametrize("options", [["writers"], ["plan", "quik"]])
-def test_a_reader_that_is_gone_is_no_failure(options):
-    """Neither the error line of an unknown campaign nor a table is read by anybody."""
+def test_a_command_whose_output_nobody_reads_ends_as_after_sigpipe(options):
+    """The output is a table, or the error line for an unknown campaign."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([*NIMC, *options], stdout=writer, stderr=writer, env=ENVIRONMENT)
@@ -123,7 +132,9 @@ def test_a_reader_that_is_gone_is_no_failure(options):
         ('mkdir gone && cd gone && rmdir ../gone && "$@"', "the current folder no longer exists"),
     ],
 )
-def test_what_the_shell_sets_up_wrongly_is_a_failure(tmp_path, script, line):
+def test_a_full_output_and_a_missing_current_folder_are_failures_in_one_line(
+    tmp_path, script, line
+):
     words = ["sh", "-c", script, "sh", *NIMC, "writers"]
     done = subprocess.run(words, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 3
@@ -159,10 +170,10 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     assert " ".join(lines[len(campaigns) :]).startswith(f"cannot run: `{why}`")
 
 
-def test_campaigns_and_plan_say_the_same_time_of_a_campaign_that_was_measured(
+def test_campaigns_and_plan_print_the_same_duration_of_a_campaign_that_was_measured_before(
     command, tmp_path, monkeypatch
 ):
-    """Its runs took 50 s each, so it takes longer than a plan without them says."""
+    """Its runs took 50 s each. So the expected duration is longer than without this knowledge."""
     (tmp_path / "campaigns").mkdir()
     shutil.copy(ROOT / "campaigns/quick.yaml", tmp_path / "campaigns")
     monkeypatch.setattr("nimc.cli.campaigns.ROOT", tmp_path)
@@ -214,7 +225,7 @@ def parameters() -> list[click.Parameter]:
 
 
 def test_options_are_spelt_in_one_way():
-    """Where to write is `--output`, how to print `--json`, how much `-q` and `-v`."""
+    """Each short option stands for the same long option in all commands."""
     short: dict[str, set[str]] = {}
     for parameter in parameters():
         long = [text for text in parameter.opts if text.startswith("--")]
@@ -227,14 +238,14 @@ def test_options_are_spelt_in_one_way():
 
 
 @pytest.mark.parametrize("path", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])
-def test_only_a_name_is_a_campaign_of_the_checkout(path):
+def test_a_plain_name_means_a_campaign_of_the_checkout_and_a_path_means_a_file(path):
     named = CampaignPath()
     assert named.convert("quick", None, None) == ROOT / "campaigns" / "quick.yaml"
     assert named.convert(path, None, None) == Path(path)
 
 
 def _leaf(words: list[str]) -> click.Command:
-    """The command that a command line names; its name is taken from the words."""
+    """Return the command that a command line names, and remove its name from `words`."""
     leaf = main.cli.get_command(click.Context(main.cli), words.pop(0))
     assert leaf is not None
     return leaf.commands[words.pop(0)] if isinstance(leaf, click.Group) else leaf

@@ -1,6 +1,6 @@
-"""Every JSON document has its schema, and the keys that docs/documents.json lists.
+"""Every JSON document that a command prints has the schema and keys of docs/documents.json.
 
-`Command.json` asserts it of each command line that any test gives it.
+`Command.json`, with which tests run commands, asserts this for each command line.
 """
 
 import pytest
@@ -14,13 +14,13 @@ from tests.nimc.nights.made import SUMMARY
 from tests.nimc.nimc_without_figures import render
 
 
-def test_every_command_with_json_has_a_row():
+def test_every_command_with_the_option_json_is_documented():
     rows = {name.partition(" --")[0].partition(" without")[0] for name in DOCUMENTED}
     assert with_option("--json") == rows
 
 
 def assert_printed(command: Command, *words: object) -> None:
-    """As a document with the documented keys, and as text of 80 columns."""
+    """Assert that a command prints a document with the documented keys, and text of 80 columns."""
     command.json(*words)
     assert widest(command(*words)) <= 80, words
 
@@ -48,7 +48,7 @@ def test_documents_of_commands_whose_text_may_be_wide(command):
 
 
 def test_documents_about_runs(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # short paths
+    monkeypatch.chdir(tmp_path)  # so that printed paths are short
     monkeypatch.setattr("analysis.report.page.render", render)
     for day, name in enumerate(("monday", "tuesday")):
         made_run(tmp_path / "results" / name, day=day)

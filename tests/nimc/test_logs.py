@@ -1,4 +1,4 @@
-"""Outputs that a run keeps, and what is not read in their place."""
+"""Outputs that a run keeps, and invalid files that are not read as outputs."""
 
 import gzip
 import hashlib
@@ -24,11 +24,11 @@ def output(run: Path, text: bytes, name: str = NAME) -> Path:
 @pytest.mark.parametrize("needed", [True, False])
 def test_an_output_is_kept_compressed_without_a_time(tmp_path, needed):
     path = output(tmp_path, b"Triad 1\n")
-    # By sha256sum.
+    # This value is from sha256sum.
     sha256 = "0220139c7ab8c18a82b5dbcaaf41900b59cb20185b33e5588e54450430d2c59f"
     assert KeptLogs(tmp_path).keep(path, needed=needed) == (NAME, sha256, False)
     kept = (tmp_path / f"{NAME}.gz").read_bytes()
-    assert kept[4:8] == bytes(4)  # the time, RFC 1952
+    assert kept[4:8] == bytes(4)  # the field of the time, by RFC 1952
     assert gzip.decompress(kept) == b"Triad 1\n"
     assert run_folder.read_log(tmp_path, NAME) == b"Triad 1\n"
 
@@ -44,18 +44,18 @@ def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path):
             run_folder.read_log(tmp_path, NAME)
 
 
-def test_all_outputs_together_have_a_limit(tmp_path, monkeypatch):
+def test_the_size_of_all_outputs_together_is_limited(tmp_path, monkeypatch):
     names = [f"logs/{case}/0/0-on-{attempt}.out" for case in "ab" for attempt in range(2)]
     room_b = 3 * len(gzip.compress(b"Triad\n", mtime=0))
     monkeypatch.setattr(run_folder, "MAX_RUN_LOGS_B", room_b)
-    for case in "ab":  # a block each
+    for case in "ab":  # each case has one block
         kept = KeptLogs(tmp_path)
         for name in (log for log in names if f"/{case}/" in log):
             kept.keep(output(tmp_path, b"Triad\n", name), needed=False)
     assert [(tmp_path / f"{name}.gz").exists() for name in names] == [True, True, True, False]
 
 
-def test_what_no_run_keeps_is_not_read(tmp_path):
+def test_a_damaged_or_foreign_file_is_not_read_as_an_output(tmp_path):
     path = output(tmp_path, b"", f"{NAME}.gz")
     whole = gzip.compress(b"x" * 99)
     endless = gzip.compress(bytes(run_folder.MAX_LOG_B + 1))

@@ -1,4 +1,7 @@
-"""`nimc model` as a user calls it."""
+"""`nimc model`: its commands fit the contention model, predict, plot, advise and evaluate.
+
+Computations and communications on placements (NUMA nodes of both) share the memory bandwidth.
+"""
 
 import json
 from dataclasses import asdict, replace
@@ -19,7 +22,7 @@ LOCAL = ("--comp-node", 0, "--comm-node", 0)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Commands run in it; it has a sweep of henri."""
+    """Returns the folder in which commands run. It has a made sweep of the machine henri."""
     document = noisy_sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()
     (tmp_path / "sweep.json").write_text(json.dumps(document))
     monkeypatch.chdir(tmp_path)
@@ -28,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def model_file(folder):
-    """Writes a model of henri with changes; returns its path."""
+    """Returns a function that writes a model of henri with changes, and returns its path."""
 
     def written(**changes):
         path = folder / "model.json"
@@ -43,7 +46,7 @@ def test_predicted_rates_by_hand(command):
     (placement,) = document["placements"]
     assert (placement["comp_node"], placement["comm_node"]) == (0, 0)
     assert [point["n"] for point in placement["points"]] == list(range(1, 19))
-    # henri, n = 14: 14 * 4455.4 and 73423.0 - 62375.6 (equations 3 and 4)
+    # By equations 3 and 4 for henri with n = 14: 14 * 4455.4 and 73423.0 - 62375.6.
     assert placement["points"][13]["comp_mb_s"] == pytest.approx(62375.6)
     assert placement["points"][13]["comm_mb_s"] == pytest.approx(11047.4)
 
@@ -74,7 +77,10 @@ def test_fit_writes_a_model_that_predict_reads(command, folder):
 
 @pytest.fixture
 def fitted_file(command, folder):
-    """A model of computations alone, at 4 GB/s a core up to 15 GB/s."""
+    """Returns a model fitted to computations without communications.
+
+    They have 4 GB/s a core, and at most 15 GB/s.
+    """
     path, fitted = folder / "measured.json", folder / "alone.json"
     rates = enumerate([4e9, 8e9, 12e9, 15e9, 15e9, 15e9, 15e9, 15e9], 1)
     points = [
@@ -115,11 +121,11 @@ def test_a_run_with_integrity_faults_is_refused(command, folder):
     assert "not to be trusted" in command.err
 
 
-def test_the_node_of_the_buffers_is_said_of_a_run(command, folder, monkeypatch):
-    monkeypatch.setattr(model, "require_sound", lambda _: None)  # its samples have no provenance
+def test_the_numa_node_of_the_buffers_of_a_run_is_given_by_an_option(command, folder, monkeypatch):
+    monkeypatch.setattr(model, "require_sound", lambda _: None)  # these samples have no provenance
     samples = [made_sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     words = (write(folder, samples, numa_nodes=4, sockets=2), "--comm-node", 2)
-    command("model", "fit", *words, code=2)  # node 2 is the other socket's: nothing on node 0
+    command("model", "fit", *words, code=2)  # node 2 is on the other socket; node 0 has no point
     assert "comp_node 0, comm_node 0: no point" in command.err
 
 
@@ -130,7 +136,7 @@ def test_advice_marks_the_placements_that_were_measured(command, model_file):
     document = command.json(*words)
     measured = {(r["comp_node"], r["comm_node"]): r["measured"] for r in document["placements"]}
     assert measured == {(0, 0): True, (1, 1): True, (0, 1): False, (1, 0): False}
-    # As `predict` has it: 62375.6 and 11047.4 MB/s.
+    # These are the rates of `predict`: 62375.6 and 11047.4 MB/s.
     local = next(row for row in document["placements"] if not row["comp_node"] + row["comm_node"])
     assert [local["comp_b_s"], local["comm_b_s"]] == pytest.approx([62375.6e6, 11047.4e6])
     text = " ".join(command(*words).split())
@@ -139,7 +145,7 @@ def test_advice_marks_the_placements_that_were_measured(command, model_file):
     assert command.refused(*words[:-1], 19).startswith("--cores: 19 found; allowed: 1 to 18")
 
 
-def test_evaluate_what_is_fitted(command):
+def test_evaluate_fits_a_model_and_shows_its_errors(command):
     document = command.json("model", "evaluate", "sweep.json")
     assert list(document["errors"]) == ["fitted", "cores held out", "placements held out"]
     assert document["errors"]["fitted"]["comm_all_percent"] < 2
@@ -148,16 +154,16 @@ def test_evaluate_what_is_fitted(command):
     assert [nodes for nodes, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]
 
 
-def test_evaluate_a_given_model(command):
+def test_evaluate_shows_the_errors_of_a_given_model(command):
     table = command("model", "evaluate", "sweep.json", "--platform", "dahu")
     _, header, *lines = table.split("\n\n")[0].splitlines()
     assert header.split() == ["given", "model", "published,", "Table", "2"]
-    # Table 2's row of dahu.
+    # This is the row of dahu in Table 2.
     figures = ["2.76", "2.38", "2.57", "2.00", "3.85", "2.92", "2.74", "-"]
     assert [line.split()[-1] for line in lines] == figures
 
 
-def test_a_name_in_a_model_file_does_not_command_the_terminal(command, model_file):
+def test_control_sequences_in_a_model_file_are_not_sent_to_the_terminal(command, model_file):
     path = model_file(name="\x1b[31mred", notes=["\x1b[2Jgone"])
     assert "\\x1b[2Jgone" in command("model", "predict", "--model", path)
     assert "\x1b" not in command.out

@@ -1,4 +1,4 @@
-"""One number everywhere: in the terminal, on the page, its pictures, in JSON, tables and advice."""
+"""A figure is the same in the terminal, on the page, in pictures, JSON, tables and advice."""
 
 import html
 import re
@@ -18,13 +18,13 @@ _FIGURE = r"([\d.]+)\w* [\[(]([\d.]+)(?:,| to) ([\d.]+)[\])]"
 
 
 def figure(text: str, before: str, after: str = "") -> tuple[float, ...]:
-    """The one figure with an interval that stands between these words."""
+    """Return the only figure with an interval that is between these words in a text."""
     (numbers,) = set(re.findall(f"{before}{_FIGURE}{after}", text))
     return tuple(map(float, numbers))
 
 
 def test_terminal_page_json_and_advice_show_the_same_slowdown(tmp_path, command):
-    # Every run drifts and some are hit, so that mean, typical run and medians differ.
+    # Runs drift, and some are much slower. So mean, typical run and medians differ.
     case = replace(STREAM, noise=0.02, pair_noise=0.2)
     slow = {("on", 2), ("on", 7)}
     run_samples = [
@@ -64,7 +64,10 @@ def test_terminal_page_json_and_advice_show_the_same_slowdown(tmp_path, command)
 
 
 def test_a_figure_of_runs_is_their_median_and_their_spread_everywhere(tmp_path, command):
-    """Not the baseline times the slowdown; and of all runs that count, in a pair or not."""
+    """The median is not computed from baseline and slowdown.
+
+    Median and spread include all accepted runs, also those without a complete pair.
+    """
     case = replace(STREAM, noise=0.05, pair_noise=0.2)
     drawn = samples(case, pairs=11, seed=3)
     run_samples = [reject(s, "no_fom", "x") if (s.arm, s.pair) == ("on", 3) else s for s in drawn]

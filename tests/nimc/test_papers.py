@@ -1,4 +1,4 @@
-"""docs/papers.md: no row may go, and all commands, checks and headings that it names exist."""
+"""docs/papers.md: no row is removed, and all commands, checks and headings that it names exist."""
 
 import html
 import json
@@ -45,8 +45,8 @@ from tests.analysis.subjects import (
 )
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
-#: Groves, Grant and Arnold; Slurm, ReFrame and Spack; Nelson and Palmieri; Denis, Jeannot and
-#: Swartvagher; the multirail study.
+#: P: Groves, Grant and Arnold. U: Slurm, ReFrame and Spack. N: Nelson and Palmieri. C: Denis,
+#: Jeannot and Swartvagher. M: the multirail study.
 ROW_NAMES = [
     *(f"P{number}" for number in range(1, 25)),
     *(f"U{number}" for number in range(1, 8)),
@@ -54,14 +54,14 @@ ROW_NAMES = [
 ]
 _ROW = re.compile(r"^\| *([PUNCM]\d+) *\|(.*)\|$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
-#: A heading or caption of a page.
+#: In papers.md, headings and captions of pages are bold.
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _CAMPAIGN = re.compile(r"`nimc run (\w+)")
 PAPERS = (ROOT / "docs" / "papers.md").read_text()
 
 
 class PaperRow(NamedTuple):
-    """The columns of a row."""
+    """The columns of a row of papers.md."""
 
     experiment: str
     commands: str
@@ -70,7 +70,7 @@ class PaperRow(NamedTuple):
 
 
 def rows() -> dict[str, PaperRow]:
-    """Return the rows of the page by their names."""
+    """Return the rows of papers.md by their names."""
     return {
         name: PaperRow(*(cell.strip() for cell in cells.split("|")))
         for name, cells in _ROW.findall(PAPERS)
@@ -78,18 +78,18 @@ def rows() -> dict[str, PaperRow]:
 
 
 def code_that_begins_with(prefix: str) -> list[str]:
-    """Return the commands and keys of the page that begin with a prefix, each once."""
+    """Return the commands and keys in papers.md that begin with a prefix, each once."""
     codes = sorted({code for code in _CODE.findall(PAPERS) if code.startswith(prefix)})
     assert codes
     return codes
 
 
-def test_no_row_is_gone():
+def test_no_row_was_removed():
     assert [name for name, _ in _ROW.findall(PAPERS)] == ROW_NAMES
 
 
 @pytest.mark.parametrize("row", rows().values(), ids=list(rows()))
-def test_a_row_says_what_is_repeated_and_shown_or_what_is_missing(row):
+def test_a_row_has_commands_and_headings_or_says_what_is_missing(row):
     assert row.experiment
     assert row.evidence
     assert (row.commands and row.headings) or row.evidence.startswith("not yet: ")
@@ -97,13 +97,13 @@ def test_a_row_says_what_is_repeated_and_shown_or_what_is_missing(row):
 
 @pytest.mark.usefixtures("every_case_feasible")
 @pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAPERS))))
-def test_every_campaign_plans(name, command):
+def test_every_campaign_can_be_planned(name, command):
     plan = command.json("plan", name, "--machine", "example_slurm")
     assert plan["cases"]
 
 
-def test_the_multirail_study_is_requested_as_the_comment_in_its_campaign_says():
-    """256 nodes, and 80 to 500 runs of each policy."""
+def test_the_command_in_the_multirail_campaign_gives_the_campaign_of_the_study():
+    """The study has 256 nodes, and 80 to 500 runs of each policy."""
     text = (ROOT / "campaigns" / "multirail.yaml").read_text()
     (line,) = re.findall(r"^#   (sed .*) > own\.yaml$", text, re.MULTILINE)
     changed = subprocess.run(
@@ -160,10 +160,10 @@ def test_every_check_that_reframe_is_called_for_exists(line):
         assert f"add_short_form(\n    {name.removesuffix('_quick')}," in text
 
 
-# Headings and captions: each is on the page of a made run that has its data.
+# Each heading and caption is on the page of a made run that has the data for it.
 
 
-#: Makes a page from data that it makes in a folder.
+#: A function that makes data in a folder, and returns the page that shows them.
 PageMaker = Callable[[Path], str]
 
 
@@ -173,14 +173,14 @@ def report_of(make_run: Callable[[Path], Path]) -> PageMaker:
 
 
 def _single_node_report(folder: Path) -> str:
-    """Render STREAM at half its rate, and LAMMPS in twice its time."""
+    """Render a run in which STREAM has half its rate, and LAMMPS takes twice its time."""
     stream = made_paper_tables.runs("stream", [10.0] * 10, [5.0] * 10, "B/s")
     lammps = made_paper_tables.runs("lammps", [10.0] * 10, [20.0] * 10)
     return render([made_paper_tables.load(folder, stream, lammps)])
 
 
 def _comparison_of_nights(folder: Path) -> str:
-    """Render nights with another firmware."""
+    """Render a comparison of two nights with different firmware."""
     before, after = (
         night(folder / name, STREAM, node={"bios": name}) for name in ("before", "after")
     )
@@ -188,7 +188,7 @@ def _comparison_of_nights(folder: Path) -> str:
 
 
 def _comparison_of_machines(folder: Path) -> str:
-    """Render runs of a machine at two scales, the second a million seconds later."""
+    """Render a comparison of two runs at two scales. The second is a million seconds later."""
     first = made_scaling.run_of(folder / "first", 16, 64)
     second = made_scaling.run_of(folder / "second", 16, 64, later_s=1e6)
     return comparison.render(compare_sides([first], [second]))
@@ -234,7 +234,7 @@ def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
 
 
 def test_the_nodes_of_figure_6c_are_those_of_its_campaign():
-    """It has 60, 480 and 960 processes, 15 a node."""
+    """Figure 6c has 60, 480 and 960 processes, with 15 processes a node."""
     node_counts = _node_counts("core_reservation_scaling")
     assert [15 * nodes for nodes in node_counts] == [60, 480, 960]
 
@@ -278,13 +278,15 @@ def test_made_runs_have_the_factors_and_levels_of_their_campaigns(
     entries = [{**campaign.factors, **entry.factors} for entry in campaign.workloads]
     planned = next(factors for factors in entries if factors.keys() == made_levels.keys())
     for factor, levels in made_levels.items():
-        # Names of levels are stored without slashes; without a writer its factors are 'none'.
+        # Names of levels are stored without slashes. In a run without writers, factors of writers
+        # have the level 'none'.
         stored = {str(level).replace("/", "_") for level in planned[factor]}
         assert levels - {"none"} <= stored
 
 
 MINIFE = Case(name="minife", unit="s", better="lower", base=1.0, effects={"on": 1.5})
-#: No workload of the paper, too few pairs for an interval, and nothing counted.
+#: The report of a run without a workload of the paper, with too few pairs for an interval, and
+#: without counts.
 REPORT_WITHOUT_DATA = report_of(lambda folder: write_run(folder / "run", samples(MINIFE, pairs=2)))
 #: Heading or caption -> a page with its data.
 PAGES: dict[str, PageMaker] = {
@@ -293,7 +295,7 @@ PAGES: dict[str, PageMaker] = {
     "Table III": _single_node_report,
     "Estimators of Groves, Grant and Arnold": _single_node_report,
     "The machine": _single_node_report,
-    # By the tool that the rows name.
+    # This run has the tool that the rows name.
     **dict.fromkeys(
         ("Why", "Roles", "Table IV"),
         report_of(lambda folder: made_causes.made_run(folder, CASES, tool=FIGURE_4)),
@@ -326,7 +328,7 @@ PAGES: dict[str, PageMaker] = {
 
 @cache
 def _headings(make_page: PageMaker) -> list[str]:
-    """Return the texts of headings and captions of a page, which is made without its pictures."""
+    """Return the texts of headings and captions of a page. The page is made without pictures."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
         page = make_page(Path(folder))
@@ -335,7 +337,7 @@ def _headings(make_page: PageMaker) -> list[str]:
 
 
 def _has_heading(make_page: PageMaker, name: str) -> bool:
-    """Return whether a heading of a page is a name, or begins with it."""
+    """Return whether a heading of a page is or begins with `name`."""
     return any(re.match(rf"{re.escape(name)}(?!\w)", text) for text in _headings(make_page))
 
 
@@ -349,12 +351,12 @@ def test_a_page_is_made_for_every_heading_that_is_named():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name):
+def test_every_heading_is_on_a_page_with_its_data(name):
     assert _has_heading(PAGES[name], name)
 
 
-def test_the_report_of_open_speedshops_counts_has_what_its_row_names():
-    """It is given no event for cycles, without which no cause is named."""
+def test_the_report_of_open_speedshops_counts_has_the_headings_that_its_row_names():
+    """Open|SpeedShop does not count cycles here. Without cycles, no cause is named."""
     make_page = report_of(lambda folder: made_causes.made_run(folder, CASES, tool=OPENSPEEDSHOP))
     row = rows()["U7"]
     assert f"factors: {{tool: ['none', '{OPENSPEEDSHOP}']}}" in row.commands
@@ -363,6 +365,6 @@ def test_the_report_of_open_speedshops_counts_has_what_its_row_names():
     assert _BOLD.findall(row.headings) == shown
 
 
-def test_without_its_data_a_heading_is_not_there():
-    """The machine is described in every report."""
+def test_a_heading_without_data_is_not_on_the_page():
+    """Only the machine is described in every report."""
     assert [name for name in PAGES if _has_heading(REPORT_WITHOUT_DATA, name)] == ["The machine"]

@@ -1,4 +1,4 @@
-"""Links that another user planted where nimc writes lead it nowhere, whoever calls it."""
+"""nimc does not follow links that another user has planted where it writes files."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ MALLORY = 65534
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder of mode 1777 that other users can reach."""
+    """Yields a folder of mode 1777 that other users can reach."""
     if os.geteuid() != 0:
         pytest.skip("only root can act as another user")
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
@@ -29,7 +29,7 @@ def shared() -> Iterator[Path]:
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
-    """A file of the victim."""
+    """Returns a file of the victim, the user who calls nimc. It must not be changed."""
     path = tmp_path / "authorized_keys"
     path.write_text("mine\n")
     return path
@@ -40,7 +40,7 @@ def as_mallory(*words: str | Path) -> None:
     subprocess.run([*command, *map(str, words)], check=True)
 
 
-def given_away(run: Path) -> None:
+def give_to_mallory(run: Path) -> None:
     for path in (run, *run.rglob("*")):
         os.lchown(path, MALLORY, MALLORY)
 
@@ -49,10 +49,13 @@ def a_run(folder: Path) -> Path:
     return write_run(folder, samples(STREAM, pairs=6), header(run=folder.name))
 
 
-def test_a_report_of_somebody_elses_run(shared, mine, command):
-    """Through `latest`, as in a shared results folder; with --output it works."""
+def test_a_report_is_not_written_into_a_run_of_another_user(shared, mine, command):
+    """The run is named by the link `latest`, as in a shared results folder.
+
+    With --output, the report is written elsewhere.
+    """
     run = a_run(shared / "monday")
-    given_away(run)
+    give_to_mallory(run)
     as_mallory("mkdir", run / "report")
     names = ("report.html", "results.json", "samples.parquet")
     for name in names:
@@ -66,8 +69,8 @@ def test_a_report_of_somebody_elses_run(shared, mine, command):
     assert all((run / "report" / name).is_symlink() for name in names)
 
 
-def test_a_report_of_a_run_that_somebody_sent(tmp_path, mine, command):
-    """Unpacked by the victim, all of it is the victim's, links too."""
+def test_a_report_does_not_follow_links_in_a_run_that_another_user_sent(tmp_path, mine, command):
+    """The victim has unpacked the run, so all files and links belong to the victim."""
     file, folder = a_run(tmp_path / "file"), a_run(tmp_path / "folder")
     (file / "report").mkdir()
     (file / "report" / "results.json").symlink_to(mine)
@@ -79,18 +82,18 @@ def test_a_report_of_a_run_that_somebody_sent(tmp_path, mine, command):
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_runs_do_not_go_where_somebodys_link_leads(shared, mine, command, monkeypatch):
+def test_runs_are_not_written_through_a_link_of_another_user(shared, mine, command, monkeypatch):
     monkeypatch.chdir(shared)
     as_mallory("ln", "-s", mine.parent, "results")
     for words in (["run"], ["nights", "run"]):
         command(*words, "quick", "--machine", "localhost", code=2)
-        *_, line = command.err.splitlines()  # a night says first that it begins
+        *_, line = command.err.splitlines()  # a night first prints that it begins
         assert line.endswith("results: is a symbolic link of another user; allowed: a real folder")
     assert os.listdir(mine.parent) == ["authorized_keys"]
 
 
-def test_pages_in_a_shared_results_folder(shared, mine, command):
-    """Its `pages` is somebody else's folder, a link, or has links in it."""
+def test_pages_are_not_written_through_links_in_a_shared_results_folder(shared, mine, command):
+    """The output is a folder of another user, a link, or a folder with links in it."""
     run = made_run(shared / "monday")
     (run / "report").mkdir()
     write_data(run / "report", [load_run(run)])

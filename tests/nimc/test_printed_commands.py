@@ -1,4 +1,7 @@
-"""Commands that are printed do what is said of them, typed as they are, where they were printed."""
+"""Printed commands do what the text around them says.
+
+They are typed exactly as printed, in the folder where they were printed.
+"""
 
 import ast
 import html
@@ -20,18 +23,18 @@ from records.commands import Shell, setup_command
 from records.run_folder import run_folders
 from tests.commands import Nimc, nimc_in
 
-#: Folders with what a user runs.
+#: Folders with the code that users run.
 PRODUCT = ("analysis", "conductor", "nimc", "records", "reframe_tests", "testbed")
-#: What makes a command, as the sources name it.
-MAKERS = ("command", "shell.words", "self._line")
-#: Texts for readers on other hosts: what a crate says of itself, titles of schemas.
+#: Functions that make commands, by their names in the sources.
+COMMAND_MAKERS = ("command", "shell.words", "self._line")
+#: Modules with texts for readers on other hosts: metadata of crates, titles of schemas.
 FOR_OTHERS = {"nimc/crate/metadata.py", "nimc/crate/schemas.py"}
 INSTALLED = Path(sys.executable).with_name("nimc")
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nimc:
-    """A user in `home`, whose campaign is in another folder, and whose shell finds no `nimc`."""
+    """Returns a user whose campaign is not in `home`, and whose shell does not find `nimc`."""
     path = os.environ["PATH"].split(os.pathsep)
     without = [folder for folder in path if not os.path.exists(os.path.join(folder, "nimc"))]
     monkeypatch.setenv("PATH", os.pathsep.join(without))
@@ -41,13 +44,16 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nimc:
 
 
 def in_backticks(text: str) -> str:
-    """The one command of a text."""
+    """Return the only command in backticks in a text."""
     (line,) = re.findall(r"`([^`]*nimc [^`]+)`", text)
     return str(line)
 
 
 def typed(nimc: Nimc, line: str, folder: Path, **more: object) -> tuple[int, str, str]:
-    """What a command does that the user's shell reads in a folder."""
+    """Run a printed command line in a folder; return exit status, output and error output.
+
+    The user's shell must find the program.
+    """
     program, *words = shlex.split(line)
     finds = ["sh", "-c", 'command -v "$1"', "sh", program]
     path = subprocess.run(finds, cwd=folder, capture_output=True, text=True, check=True).stdout
@@ -55,8 +61,8 @@ def typed(nimc: Nimc, line: str, folder: Path, **more: object) -> tuple[int, str
     return nimc.typed(words, folder, **more)  # type: ignore[arg-type]
 
 
-def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc) -> None:
-    """From plan to run, to its continuation from the terminal, and from the page in any folder."""
+def test_the_plans_command_starts_a_run_and_the_runs_commands_continue_it(elsewhere: Nimc) -> None:
+    """The run's command in the terminal is typed in the same folder, that of the page elsewhere."""
     home = elsewhere.folder.with_name("home")
     results = home / "my results"
     options = ["--machine", "localhost", "--results", "my results"]
@@ -78,8 +84,8 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     assert run_folders(results) == [run]
 
 
-def test_what_else_is_advised_of_a_run_is_done(elsewhere: Nimc) -> None:
-    """What follows a verdict of memory contention: its remedies, and another campaign."""
+def test_commands_after_a_verdict_of_memory_contention_work(elsewhere: Nimc) -> None:
+    """They show remedies, plan another campaign, and start a new run."""
     elsewhere.ended()
     commands = RunCommands(elsewhere.the_run(), "small", "localhost", Shell(elsewhere.folder))
     status, out, err = typed(elsewhere, commands.advise(), elsewhere.folder)
@@ -95,7 +101,7 @@ def test_what_else_is_advised_of_a_run_is_done(elsewhere: Nimc) -> None:
     assert (status, len(elsewhere.runs())) == (0, 2), err
 
 
-def test_a_failure_that_is_unexpected_is_shown_by_the_command_that_it_names(
+def test_the_command_in_the_message_of_an_unexpected_failure_shows_the_traceback(
     elsewhere: Nimc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nimc.cli.runs.run_folders", lambda _: 1 / 0)
@@ -107,7 +113,7 @@ def test_a_failure_that_is_unexpected_is_shown_by_the_command_that_it_names(
     assert (status, "ZeroDivisionError" in err, "Traceback" in err) == (3, True, True)
 
 
-def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
+def test_the_command_that_resumes_a_run_of_one_case_names_the_case(elsewhere: Nimc) -> None:
     elsewhere.write_two_cases()
     elsewhere.run("--case", "lammps", faults="torn")
     (run,) = elsewhere.runs()
@@ -117,10 +123,13 @@ def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
     assert (status, f"resumes {run}" in err) == (0, True), err
 
 
-def test_the_shell_finds_the_program_or_is_given_its_path(
+def test_a_command_begins_with_the_name_of_the_program_or_a_path_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its name, from the folder, from anywhere; and one of the same name is another's."""
+    """The name is enough if the shell finds the program by it.
+
+    Otherwise a relative or an absolute path is printed. PATH may have another program of this name.
+    """
     monkeypatch.setattr("sys.executable", str(tmp_path / "venv/bin/python"))
     program = tmp_path / "venv/bin/nimc"
     program.parent.mkdir(parents=True)
@@ -139,7 +148,7 @@ def test_the_shell_finds_the_program_or_is_given_its_path(
     assert Shell().line("report", Path("/a b")) == f"{program} report '/a b'"
 
 
-def test_what_installs_is_the_script_of_this_checkout(
+def test_the_printed_command_to_install_uses_the_script_of_this_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder, line in (
@@ -160,7 +169,7 @@ def test_a_results_folder_is_named_unless_it_is_the_default(tmp_path: Path) -> N
     )
 
 
-def test_a_page_for_other_hosts_names_no_place_of_this_one(tmp_path: Path) -> None:
+def test_commands_on_a_page_for_other_hosts_have_no_paths_of_this_host(tmp_path: Path) -> None:
     Call(("run", tmp_path / "small.yaml"), ("--nodelist", "a")).save(tmp_path)
     commands = RunCommands(tmp_path, "small", "m")
     assert commands.resume("--fresh") == "nimc run campaign.yaml --machine m --fresh"
@@ -175,8 +184,11 @@ def _sources() -> Iterator[tuple[str, ast.Module]]:
             yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
 
-def test_no_command_is_written_out() -> None:
-    """All are made by one function: a text has none, but in comments and in texts for others."""
+def test_no_text_in_the_sources_contains_a_command() -> None:
+    """All printed commands are made by one function.
+
+    Only comments, docstrings and texts for other hosts contain commands.
+    """
     written = re.compile(rf"\bnimc ({'|'.join(COMMANDS)})\b")
     for name, tree in _sources():
         documented = {
@@ -199,12 +211,12 @@ def test_no_command_is_written_out() -> None:
         assert not written.search(page.read_text()), page
 
 
-def test_every_command_that_is_made_is_one_that_there_is_with_its_options() -> None:
-    """Those whose words stand in the source; what they name stands for itself."""
+def test_every_command_that_the_sources_make_exists_with_its_options() -> None:
+    """Only words that are literal in the sources are checked."""
     count = 0
     for name, tree in _sources():
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in MAKERS:
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in COMMAND_MAKERS:
                 continue
             words = [str(getattr(word, "value", "x")) for word in node.args]
             if words and words[0] in COMMANDS:

@@ -1,6 +1,6 @@
-"""Command lines that nothing can be made of: one line that names the word, and code 2.
+"""Invalid command lines are refused with one line that names the wrong word, and exit code 2.
 
-A RUN may lead nowhere, or to what would be read without end.
+The path of a RUN may not exist, or name a pipe that would be read without end.
 """
 
 import os
@@ -89,7 +89,7 @@ def test_a_refusal_is_one_line_with_its_reason(command, words, reason):
     assert "unexpectedly" not in line
 
 
-def test_a_folder_of_runs_that_is_given_as_a_run_names_one(command, tmp_path):
+def test_the_refusal_of_a_folder_of_runs_names_one_of_its_runs(command, tmp_path):
     made_run(tmp_path / "monday")
     line = command.refused("report", tmp_path)
     assert line.endswith(f"(no run.json); it holds runs, such as {tmp_path / 'monday'}")
@@ -109,7 +109,7 @@ def test_alarms_of_an_unknown_machine_are_refused(command, tmp_path, monkeypatch
     command("nights", "alarms", *results, "--machine", "m")
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(command):
+def test_the_refusal_of_an_unknown_command_suggests_a_similar_one(command):
     command("paln", code=2)
     assert command.err.endswith("no such command 'paln', did you mean 'plan'?\n")
 
@@ -121,8 +121,8 @@ def test_control_characters_of_a_command_line_are_not_printed(command):
 
 
 @pytest.mark.slow
-def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
-    """By no superuser: in a user namespace of its own, root is none."""
+def test_an_unreadable_file_is_named_and_does_not_hide_other_runs(tmp_path):
+    """Root could read every file. So the commands run in a user namespace, where root cannot."""
     (table := add_table(made_run(tmp_path / "monday"))).parent.chmod(0)
     (samples := made_run(tmp_path / "tuesday") / "samples").chmod(0)
     add_table(made_run(tmp_path / "wednesday", day=2))

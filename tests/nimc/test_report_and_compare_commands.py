@@ -51,7 +51,7 @@ def test_two_nights_differ_but_no_change_is_named(tmp_path, command):
 
 
 @pytest.mark.slow
-def test_several_nights_fail_only_if_asked_and_worse(tmp_path, command):
+def test_compare_exits_with_1_only_with_the_option_fail_and_if_nights_are_worse(tmp_path, command):
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
 
     def compare(reference: list[Path], runs: list[Path], *words: str, code: int = 0) -> None:
@@ -66,7 +66,7 @@ def test_several_nights_fail_only_if_asked_and_worse(tmp_path, command):
     assert "nights correlate by" in " ".join(out.split())
 
 
-def test_the_terminal_says_what_disturbed_a_run(tmp_path, command):
+def test_report_prints_what_disturbed_a_run(tmp_path, command):
     out = command("report", RUN_QUICK, "--output", tmp_path / "page")
     assert "Disturbed: other programs kept 1.3 of 2 hardware threads busy" in " ".join(out.split())
     quiet = command("report", _run(tmp_path / "quiet"))
@@ -75,7 +75,7 @@ def test_the_terminal_says_what_disturbed_a_run(tmp_path, command):
 
 @pytest.fixture(scope="module")
 def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of three runs of a machine, and one of another."""
+    """Returns a folder with three runs of one machine, and one run of another machine."""
     folder = tmp_path_factory.mktemp("sides")
     for name in ("monday", "tuesday", "friday"):
         _run(folder / name)
@@ -93,16 +93,16 @@ def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--reference", "monday", "tuesday", "elsewhere"], "must have the same machine"),
     ],
 )
-def test_sides_that_are_none_are_one_line_and_code_two(two_machines, runs, words):
+def test_runs_that_cannot_be_compared_are_refused_with_exit_code_2(two_machines, runs, words):
     status, _, err = call(["compare", *runs], two_machines)
     assert status == 2
     assert words in err
 
 
-def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_is_named(
+def test_the_interval_of_the_next_allocation_comes_first_and_that_of_the_verdict_is_named(
     tmp_path, command
 ):
-    """The allocations differ by so much that the next one may show no loss."""
+    """Allocations differ by so much that the next one may show no loss."""
     case = replace(STREAM, effects={"on": 1.1, "spin": 1.0, "aa": 1.0}, block_noise=0.05)
     folder = write_run(tmp_path / "run", samples(case, blocks=3, pairs=6), header(run="run"))
     (document,) = command.json("report", folder)["reports"]
@@ -117,7 +117,7 @@ def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_is_na
     )
 
 
-def test_a_run_with_faults_is_refused_and_shown_marked_with_force(tmp_path, command):
+def test_a_run_with_faults_is_refused_or_with_force_marked_as_not_to_be_trusted(tmp_path, command):
     sound, edited = _run(tmp_path / "monday"), _run(tmp_path / "tuesday")
     file = edited / "samples" / "stream.jsonl"
     file.write_text(file.read_text().replace('"attempt": 0,', '"attempt": 1,'))
@@ -125,7 +125,7 @@ def test_a_run_with_faults_is_refused_and_shown_marked_with_force(tmp_path, comm
     for words in (["report", edited], ["compare", sound, edited], ["advise", edited]):
         command(*words, code=2)
         lines = command.err.splitlines()
-        # A warm-up, and 12 pairs of four treatments.
+        # Each sample of a warm-up and of 12 pairs with four treatments has a fault.
         assert lines[0] == f"nimc: {edited}: 49 integrity faults: not to be trusted"
         assert lines[1].startswith(f"{file}:")
         assert lines[-1] == "and 29 more"
@@ -142,7 +142,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(folder / "core", samples(CORE, blocks=3, pairs=4), header(run="core"))
 
 
-def test_a_line_a_remedy_and_three_sentences_in_eighty_columns(run, command):
+def test_advice_on_remedies_is_printed_in_80_columns(run, command):
     out = command("advise", run, "--traffic-share", "50%")
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
@@ -164,7 +164,7 @@ def test_a_sweep_prints_its_loss_per_byte_and_crossover(tmp_path, command):
     assert "equals the price of reserved_cores=1: " in words
 
 
-def test_each_machine_has_its_advice(run, tmp_path, command):
+def test_each_machine_gets_advice_of_its_own(run, tmp_path, command):
     head = header(run="plain", machine="another")
     other = write_run(tmp_path / "plain", samples(STREAM, pairs=6), head)
     advice = command.json("advise", run, other, run, "--traffic-share", 1)["advice"]

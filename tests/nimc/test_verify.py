@@ -1,4 +1,4 @@
-"""`nimc verify`: what was changed in a stored run, and what of it is found."""
+"""`nimc verify` finds changes in a stored run."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(sound: Path, tmp_path: Path) -> Path:
-    """A copy to be changed."""
+    """Returns a copy of the run, which a test may change."""
     return Path(shutil.copytree(sound, tmp_path / sound.name))
 
 
@@ -43,14 +43,15 @@ def a_log(run: Path) -> Path:
 def test_a_run_that_nobody_touched_is_sound(sound, command):
     document = command.json("verify", sound)
     (verified,) = document["runs"]
-    # A warm-up, six pairs of four runs, and one that was repeated: STREAM was read in each.
+    # There are 26 samples: a warm-up, six pairs of four runs, and a repeated run. The output of
+    # STREAM was read again for each.
     assert (verified["sound"], verified["findings"]) == (True, [])
     assert (verified["samples"], verified["reread"], verified["judged"]) == (26, 26, 26)
     assert verified["head"] == json.loads((sound / "run.json").read_text())["head"]
     assert verified["head"] in command("verify", sound)
 
 
-# Edits by somebody who does not know the chain: the bytes are not those that were written.
+# Edits by somebody who does not know the chain. The bytes do not agree with it.
 
 
 def text_edit(name: str, old: str, new: str) -> Edit:
@@ -73,21 +74,21 @@ def pipe_of_output(run: Path) -> None:
     os.mkfifo(path)
 
 
-# Edits by somebody who recomputes the chain: other records deny them.
+# Edits by somebody who recomputes the chain. Other records contradict them.
 
 
 def on(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first pair's `on`."""
+    """Return the sample `on` of the first pair."""
     return next(sample for sample in records if (sample["arm"], sample["pair"]) == ("on", 0))
 
 
 def figure(**changes: Any) -> Edit:
-    """Other values of the first pair's `on`."""
+    """Return an edit that changes values in the sample `on` of the first pair."""
     return lambda run: edit_samples(run, "stream", lambda records: on(records).update(changes))
 
 
 def every(name: str, change: Callable[[Any], Any]) -> Edit:
-    """Another value in all samples."""
+    """Return an edit that changes a value in all samples."""
 
     def edit(records: list[dict[str, Any]]) -> None:
         for sample in records:
@@ -97,14 +98,14 @@ def every(name: str, change: Callable[[Any], Any]) -> Edit:
 
 
 def first_writer(**changes: Any) -> Edit:
-    """Other values of the first writer of the first pair's `on`."""
+    """Return an edit that changes values of the first writer in that sample."""
     return lambda run: edit_samples(
         run, "stream", lambda records: on(records)["writers"][0].update(changes)
     )
 
 
 def edit_series(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Other series of the first pair's `on`, and the digest of them in its sample."""
+    """Change the series of the sample `on` of the first pair, and their digest in the sample."""
     path = run / "logs/stream/0/0-on-0.series.json"
     packed = path.with_name(f"{path.name}.gz")
     stored = json.loads(gzip.decompress(packed.read_bytes()))
@@ -115,7 +116,8 @@ def edit_series(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
     edit_samples(run, "stream", lambda records: on(records)["logs"].update({name: digest(content)}))
 
 
-#: What was done -> the file, or field, that is named. Of the chain more: tests of `records.chain`.
+#: Description of an edit -> the edit, and the file or field that is named. `tests/records` has more
+#: edits that break the chain.
 BROKEN: dict[str, tuple[Edit, str]] = {
     "a digit of a figure": (text_edit(SAMPLES, '"elapsed_s":', '"elapsed_s":1'), SAMPLES),
     "a count": (text_edit(COUNTERS, "0.25", "0.35"), "counters_sha256"),
@@ -161,7 +163,7 @@ def test_what_was_changed_is_found(run, edit):
     assert kind == "broken" or all(finding.kind != "broken" for finding in verified.findings)
 
 
-# What nothing tells.
+# Changes that `nimc verify` cannot find, and files that may be missing.
 
 
 def test_logs_that_are_not_kept_leave_figures_unproven(run, command):
@@ -178,7 +180,7 @@ def test_logs_that_are_not_kept_leave_figures_unproven(run, command):
 
 
 def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run):
-    """The conductor was killed between the two, in another block."""
+    """The conductor of another block was killed after it had stored counts, before the sample."""
     with (run / COUNTERS).open("a") as file:
         first = (run / COUNTERS).read_text().splitlines()[0]
         file.write(first.replace("stream/0/-1/off/0", "stream/1/0/on/0") + '\n{"key":"stre')
@@ -194,8 +196,8 @@ def test_a_recorded_run_without_its_outputs_is_unproven(command):
     assert [line.partition(":")[0] for line in lines] == ["unproven"] * 2
 
 
-def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run, command):
-    """Other versions, and a chain recomputed by somebody who knows how."""
+def test_only_a_head_that_is_kept_elsewhere_shows_a_forged_run(run, command):
+    """The forger has changed the versions in the header and recomputed the chain."""
     kept = verify(run).head
     assert kept
     command("verify", run, "--head", kept)
@@ -204,7 +206,7 @@ def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run, command):
     assert "broken: " in command("verify", run, "--head", kept, code=2)
 
 
-def test_what_is_no_run_is_one_line(tmp_path, run, command):
+def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path, run, command):
     assert command.refused("verify", tmp_path).startswith(f"{tmp_path}: not a run folder")
     assert "--head" in command.refused("verify", run, run, "--head", "0")
 

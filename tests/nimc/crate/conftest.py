@@ -1,4 +1,4 @@
-"""A packed run, and keys made for the tests."""
+"""A packed run (a crate), and made keys for its signature."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")
 
 @pytest.fixture(scope="session")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a synthetic run of two cases in a chain; its crate is beside it."""
+    """Returns the folder of a synthetic run of two cases. Its crate, a zip file, is beside it."""
     run_samples = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
     run = write_run(
         tmp_path_factory.mktemp("packed") / "synthetic-run", run_samples, header(commit="0a" * 20)
@@ -31,18 +31,18 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(packed: Path, tmp_path: Path) -> Path:
-    """A copy of the run."""
+    """Returns a copy of the run."""
     return Path(shutil.copytree(packed, tmp_path / "results" / packed.name))
 
 
 @pytest.fixture
 def crate(packed: Path, run: Path) -> Path:
-    """A copy of its crate, beside it."""
+    """Returns a copy of the crate, beside the copy of the run."""
     return Path(shutil.copy(packed.with_suffix(".zip"), run.parent))
 
 
 def reseal(crate: Path, files: dict[str, bytes]) -> None:
-    """Write a crate of these files, with a manifest that fits."""
+    """Write a crate with these files and a matching manifest."""
     crate.write_bytes(make_zip({**files, MANIFEST: manifest(files)}))
 
 
@@ -54,7 +54,7 @@ def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    """A key without a passphrase, and a file of allowed signers that has it as `ann@site`."""
+    """Returns a key without a passphrase. A file of allowed signers has it as `ann@site`."""
     path = tmp_path / "key"
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)]
     subprocess.run(command, check=True, env={**os.environ, "HOME": str(tmp_path)})

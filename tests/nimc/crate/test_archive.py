@@ -1,4 +1,4 @@
-"""The zip of a crate: the same bytes for the same files, and nothing else is unpacked."""
+"""The zip file of a crate: the same files give the same bytes, and other zip files are refused."""
 
 import io
 import random
@@ -20,7 +20,9 @@ def with_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest(files)}
 
 
-def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_path: Path) -> None:
+def test_other_programs_can_read_a_crate_and_its_bytes_depend_only_on_its_files(
+    tmp_path: Path,
+) -> None:
     files = with_manifest(FILES)
     raw = make_zip(files)
     assert make_zip(dict(reversed(files.items()))) == raw
@@ -33,7 +35,7 @@ def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_pat
     assert done.stdout.count(": OK\n") == len(FILES)
 
 
-def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
+def test_a_change_of_any_byte_is_refused_or_leaves_all_files_the_same() -> None:
     files = with_manifest(FILES)
     raw = make_zip(files)
     chance = random.Random(7)
@@ -45,24 +47,24 @@ def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
             assert read_zip(bytes(edited)) == files
         except InputError:
             refused += 1
-    # Two dates of four bytes and two versions of two stand beside names, sizes and contents.
+    # Only two dates of four bytes and two versions of two bytes are not checked.
     assert refused > len(raw) / 2
 
 
-def test_a_zip_that_another_program_made_anew_is_the_same_crate(tmp_path: Path) -> None:
+def test_a_crate_that_another_program_packed_again_is_accepted(tmp_path: Path) -> None:
     files = with_manifest(FILES)
     with zipfile.ZipFile(io.BytesIO(make_zip(files))) as archive:
         archive.extractall(tmp_path)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in reversed(files):
-            archive.write(tmp_path / name, name)  # with its date and rights
+            archive.write(tmp_path / name, name)  # with the file's date and permissions
     assert out.getvalue() != make_zip(files)
     assert read_zip(out.getvalue()) == files
 
 
 def zip_of_one_file(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0) -> bytes:
-    """A zip as other programs may make it."""
+    """Return a zip that another program may have made."""
     out = io.BytesIO()
     entry = zipfile.ZipInfo(name)
     entry.external_attr, entry.create_system, entry.compress_type = mode << 16, 3, method
@@ -72,12 +74,13 @@ def zip_of_one_file(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method
 
 
 def with_stated_size(raw: bytes, size_b: int, *, own: bool, stored: bool = False) -> bytes:
-    """A zip of one file whose directory, and own header if `own`, state such a size.
+    """Return a zip of one file whose directory states a false size.
 
-    `stored`: and that it is not compressed.
+    `own`: the file's own header states it too. `stored`: they also state that the file is not
+    compressed.
     """
     edited, directory = bytearray(raw), raw.index(b"PK\1\2")
-    # By the specification of zip, 4.3.7 and 4.3.12.
+    # The offsets are from the specification of zip, 4.3.7 and 4.3.12.
     for offset, is_edited in ((0, own), (directory + 2, True)):
         if is_edited:
             edited[offset + 22 : offset + 26] = struct.pack("<I", size_b)
@@ -97,7 +100,7 @@ def zip_with_duplicate_name() -> bytes:
 
 METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 COMPRESSED_ZIPS = [zip_of_one_file(method=method) for method in METHODS]
-NOT_STORED, NOT_ALIKE = "compressed, encrypted or a link", "its header differs from the list"
+NOT_STORED, HEADER_DIFFERS = "compressed, encrypted or a link", "its header differs from the list"
 
 
 @pytest.mark.parametrize(
@@ -110,20 +113,20 @@ NOT_STORED, NOT_ALIKE = "compressed, encrypted or a link", "its header differs f
         (zip_of_one_file("a/"), "plain names"),
         (zip_of_one_file(mode=stat.S_IFLNK | 0o777), NOT_STORED),
         *((raw, NOT_STORED) for raw in COMPRESSED_ZIPS),
-        # A zip of 1,085 bytes that stated 10 of 2 GB took 2.7 GB.
+        # Once, a zip of 1,085 bytes whose file stated 10 bytes but had 2 GB took 2.7 GB of memory.
         *((with_stated_size(raw, 10, own=True), NOT_STORED) for raw in COMPRESSED_ZIPS),
-        *((with_stated_size(raw, 10, own=False), NOT_ALIKE) for raw in COMPRESSED_ZIPS),
+        *((with_stated_size(raw, 10, own=False), HEADER_DIFFERS) for raw in COMPRESSED_ZIPS),
         (
             with_stated_size(zip_of_one_file(method=zipfile.ZIP_BZIP2), 10, own=True, stored=True),
             NOT_STORED,
         ),
         (with_stated_size(zip_of_one_file(), 10, own=True), NOT_STORED),
-        (with_stated_size(zip_of_one_file(), 10, own=False), NOT_ALIKE),
+        (with_stated_size(zip_of_one_file(), 10, own=False), HEADER_DIFFERS),
         (zip_with_duplicate_name(), "two files with the same name"),
         (b"", "no zip"),
     ],
 )
-def test_what_is_no_plain_zip_is_refused_before_it_is_read(
+def test_a_zip_of_another_form_is_refused_before_its_files_are_read(
     raw: bytes, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -133,10 +136,12 @@ def test_what_is_no_plain_zip_is_refused_before_it_is_read(
     assert not read
 
 
-def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crate_that_is_too_large_or_has_too_many_files_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     raw = bytearray(make_zip({"a": b"1"}))
     directory = raw.index(b"PK\1\2")
-    raw[directory + 20 : directory + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB, as its directory claims
+    raw[directory + 20 : directory + 28] = b"\xf0\xff\xff\xff" * 2  # the directory claims 4 GB
     with pytest.raises(InputError):
         read_zip(bytes(raw))
     with pytest.raises(InputError, match="more files than allowed: 65535"):
@@ -145,7 +150,7 @@ def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPat
         make_zip({str(number): b"" for number in range(65_536)})
     monkeypatch.setattr("nimc.crate.archive.MAX_CRATE_B", 2 << 20)
     largest = make_zip({"a": bytes((2 << 20) - 200)})
-    assert len(largest) <= 2 << 20  # what can be written can be read
+    assert len(largest) <= 2 << 20  # so the largest crate that can be written can also be read
     for size_b in (2 << 20, (2 << 20) + 1):
         with pytest.raises(InputError, match="larger than allowed: 2 MiB"):
             make_zip({"a": bytes(size_b)})
@@ -166,16 +171,16 @@ def test_the_manifest_lists_all_files_and_no_others() -> None:
             read_zip(make_zip(files))
 
 
-# Signatures by OpenSSH: who signed, and that nothing else passes.
+# Signatures by OpenSSH.
 
 
 TEXT = b"00  a\n"
 
 
-def test_a_signature_names_the_signer_who_is_allowed(key: Path) -> None:
+def test_only_a_valid_signature_of_an_allowed_signer_names_the_signer(key: Path) -> None:
     genuine, allowed = sign(TEXT, key), key.with_name("allowed")
     assert signer_of(TEXT, genuine, allowed) == "ann@site"
-    # One for another purpose, or of another manifest, is not accepted.
+    # A signature for another purpose or of another manifest is not accepted.
     command = ["ssh-keygen", "-Y", "sign", "-q", "-n", "file", "-f", str(key)]
     other = subprocess.run(command, input=TEXT, capture_output=True, check=True).stdout
     for text, signature in (
@@ -186,7 +191,9 @@ def test_a_signature_names_the_signer_who_is_allowed(key: Path) -> None:
     assert signer_of(TEXT, genuine, allowed) is None
 
 
-def test_what_is_no_key_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_key_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "key"
     file.write_text("no key")
     file.chmod(0o600)

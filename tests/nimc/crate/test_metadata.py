@@ -1,4 +1,4 @@
-"""What a crate says of itself, and whether a repeated analysis gave the same."""
+"""The metadata in a crate, and the comparison of its report with a repeated analysis."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from nimc.crate.metadata import METADATA_FILE, descriptions
 from nimc.crate.reproduce import compared_files
 from tests.analysis.synthetic import header
 
-#: 2026-01-01 00:00:00 UTC by date(1), and two days and an hour later.
+#: 2026-01-01 00:00:00 UTC as a Unix time, by date(1), and two days and an hour later.
 BEGAN_S, ENDED_S = 1_767_225_600.0, 1_767_225_600.0 + 49 * 3600
 BEGAN, ENDED = "2026-01-01T00:00:00+00:00", "2026-01-03T01:00:00+00:00"
 
@@ -17,13 +17,13 @@ BEGAN, ENDED = "2026-01-01T00:00:00+00:00", "2026-01-03T01:00:00+00:00"
 def described(
     license_: str, authors: list[str], **changes: Any
 ) -> tuple[dict[str, bytes], dict[str, dict[str, Any]]]:
-    """The files that describe a crate, and its entities."""
+    """Return the files that describe a crate, and the entities of its metadata by their id."""
     run_header = header(**{"started_s": BEGAN_S, "finished_s": ENDED_S, **changes})
     files = descriptions(run_header, license_, authors)
     return files, {entity["@id"]: entity for entity in json.loads(files[METADATA_FILE])["@graph"]}
 
 
-def test_a_finished_run_of_one_author_and_one_without_an_end_of_two() -> None:
+def test_metadata_of_a_finished_run_of_one_author_and_of_an_unfinished_run_of_two() -> None:
     files, entities = described("CC0-1.0", ["Muster, Eva"], commit="c0ffee")
     root, run = entities["./"], entities["#run"]
     assert (root["datePublished"], run["startTime"], run["endTime"]) == (ENDED, BEGAN, ENDED)
@@ -45,7 +45,7 @@ def test_a_finished_run_of_one_author_and_one_without_an_end_of_two() -> None:
     [
         ("a.html", b"<p>1", b"<p>1", "the same"),
         ("a.html", b"<p>1.0", b"<p>1.00", "differs"),
-        # Processors may sum in another order.
+        # Processors may add numbers in different orders.
         ("a.json", b'{"x": 1.0}', b'{"x": 1.0000000001}', "the same to nine digits"),
         ("a.json", b'{"x": 1.0}', b'{"x": 1.00000001}', "differs"),
         ("a.json", b'{"x": 1.0', b'{"x": 1.0}', "differs"),

@@ -1,4 +1,4 @@
-"""A packed run: the same bytes each time, sound, and verified as the run itself."""
+"""A packed run has the same bytes each time, and is verified like the run itself."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def files_in(crate: Path) -> dict[str, bytes]:
     return read_zip(crate.read_bytes())
 
 
-def test_a_crate_holds_the_run_unchanged_and_is_the_same_each_time(
+def test_a_crate_has_the_unchanged_files_of_the_run_and_the_same_bytes_each_time(
     crate: Path, run: Path, command: Command
 ) -> None:
     files = files_in(crate)
@@ -35,7 +35,9 @@ def test_a_crate_holds_the_run_unchanged_and_is_the_same_each_time(
     assert crate.with_name("again.zip").read_bytes() == crate.read_bytes()
 
 
-def test_a_crate_is_verified_as_its_run_is(crate: Path, run: Path, command: Command) -> None:
+def test_verify_gives_the_same_for_a_crate_and_its_run(
+    crate: Path, run: Path, command: Command
+) -> None:
     (crate_result,) = command.json("verify", crate)["runs"]
     (run_result,) = command.json("verify", run)["runs"]
     assert crate_result["head"] == run_result["head"]
@@ -45,7 +47,7 @@ def test_a_crate_is_verified_as_its_run_is(crate: Path, run: Path, command: Comm
 
 
 def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
-    """Only the records themselves show the change."""
+    """The manifest matches the changed files. Only the records in them show the change."""
     sound = files_in(crate)
     name = "run/samples/stream.jsonl"
     edited = sound[name].replace(b'"position": 1,', b'"position": 2,', 1)
@@ -117,7 +119,7 @@ def test_errors_name_a_file_by_its_path_in_the_crate(crate: Path, command: Comma
         assert tempfile.gettempdir() not in output.replace(str(crate), "")
 
 
-def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:
+def test_a_file_that_is_no_crate_is_refused_in_one_line(tmp_path: Path, command: Command) -> None:
     file = tmp_path / "x.zip"
     file.write_text("no zip")
     command("reproduce", file, "--analysis-only", code=2)

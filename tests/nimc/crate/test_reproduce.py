@@ -1,4 +1,4 @@
-"""A repeated run is judged against the packed one, and repeats its plan in its order."""
+"""A packed run is repeated: the new run has the same plan and order, and is compared with it."""
 
 import json
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from tests.in_process import call
 from tests.nimc.crate.conftest import reseal
 from tests.nimc.documented import assert_documented
 
-#: Decided with so many pairs: emulated writes make it half as slow again.
+#: So many pairs decide that emulated writes slow `SLOW` down by half.
 PAIRS = 40
 SLOW = replace(STREAM, effects={"on": 1.5, "spin": 1.02, "aa": 1.0}, noise=0.005)
 NOISY = replace(SLOW, noise=0.3)
-_NOT = "cannot be compared"
+_NOT_COMPARABLE = "cannot be compared"
 
 
 @pytest.fixture(scope="module")
 def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
-    """A run of a case, made once."""
+    """Returns a function that gives a made run of a case, which is made only once."""
     runs: dict[str, RunData] = {}
 
     def run(case: Case, pairs: int, seed: int) -> RunData:
@@ -54,11 +54,11 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
             SLOW,
             replace(SLOW, transport="soft-RoCE"),
             PAIRS,
-            _NOT,
+            _NOT_COMPARABLE,
             "shared memory against soft-RoCE",
         ),
-        (SLOW, LAMMPS, PAIRS, _NOT, "was not measured here"),
-        (SLOW, SLOW, 5, _NOT, "'too few pairs' packed"),
+        (SLOW, LAMMPS, PAIRS, _NOT_COMPARABLE, "was not measured here"),
+        (SLOW, SLOW, 5, _NOT_COMPARABLE, "'too few pairs' packed"),
         (NOISY, NOISY, 6, "no difference shown", "inconclusive"),
     ],
 )
@@ -71,14 +71,14 @@ def test_a_repetition_is_judged_and_says_why(
     assert why in reason
 
 
-def test_a_run_without_an_effect_shows_nothing(run_of: Callable[..., RunData]) -> None:
+def test_a_run_without_an_effect_cannot_be_compared(run_of: Callable[..., RunData]) -> None:
     silent = replace(SLOW, effects={"aa": 1.0})
     outcome, reasons = outcome_of(compare_sides([run_of(silent, 6, 1)], [run_of(silent, 6, 2)]))
-    assert (outcome, reasons) == (_NOT, ["the packed run has no effect"])
+    assert (outcome, reasons) == (_NOT_COMPARABLE, ["the packed run has no effect"])
 
 
-def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
-    """STREAM is slowed more than in the packed run, LAMMPS was not measured again."""
+def test_one_effect_that_differs_decides_the_outcome(tmp_path: Path) -> None:
+    """STREAM is slowed down more than in the packed run. LAMMPS was not measured again."""
     more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})
     runs = []
     for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
@@ -86,10 +86,12 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
         runs.append(loaded_run(tmp_path / name, run_samples, header(run=name, pairs_cap=60)))
     outcome, reasons = outcome_of(compare_sides(runs[:1], runs[1:]))
     assert outcome == "differs"
-    assert sorted(reason.rpartition(": ")[2] for reason in reasons) == [_NOT, "differs"]
+    assert sorted(reason.rpartition(": ")[2] for reason in reasons) == [_NOT_COMPARABLE, "differs"]
 
 
-def test_another_figure_of_the_packed_results_is_said(crate: Path, command: Command) -> None:
+def test_packed_results_with_another_figure_are_reported_as_different(
+    crate: Path, command: Command
+) -> None:
     document = command.json("reproduce", crate, "--analysis-only")
     assert document["files"] == {"report.html": "the same", "results.json": "the same"}
     files = read_zip(crate.read_bytes())

@@ -1,4 +1,4 @@
-"""docs/schemas/: up to date with the definitions of records, and followed by real records."""
+"""The schemas in docs/schemas/ are up to date, and a recorded run follows them."""
 
 import json
 from pathlib import Path
@@ -12,8 +12,8 @@ from records.sample import upgraded
 from tests.captures import RUN_QUICK
 
 
-def test_files_of_schemas_are_as_the_definitions_give_them() -> None:
-    """If they are not: python -m nimc.crate.schemas."""
+def test_files_of_schemas_agree_with_the_definitions_of_records() -> None:
+    """If they do not, run `python -m nimc.crate.schemas`."""
     assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(SCHEMAS)
     for name in SCHEMAS:
         assert (FOLDER / f"{name}.json").read_text() == text_of(name)
@@ -27,7 +27,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def records(path: Path) -> list[Any]:
-    """Return the documents of a file; samples, whose schema is older, as those of today."""
+    """Return the documents in a file. Samples have an older schema, so they are upgraded."""
     text = path.read_text()
     lines = text.splitlines() if path.suffix == ".jsonl" else [text]
     documents = map(json.loads, lines)

@@ -1,8 +1,9 @@
-"""A validator of RO-Crates finds nothing required missing in a crate.
+"""A validator of RO-Crates accepts a crate: nothing is missing that the standards require.
 
-It asks the web for the meaning of the terms, which is answered here: for those of RO-Crate that a
-crate uses. It knows Process Run Crate up to 0.5, of RO-Crate 1.1, whose rules 0.6 keeps: for that
-profile the versions in the crate are set back.
+The validator fetches the meaning of terms from the web. A stand-in answers for the terms that a
+crate uses. The validator knows Process Run Crate only up to version 0.5, which is based on RO-Crate
+1.1. Version 0.6 has the same rules, so for this profile the test writes the older versions into the
+crate.
 """
 
 import io
@@ -73,7 +74,7 @@ def faults(folder: Path, profile: str) -> list[str]:
         ("process-run-crate-0.5", {"ro/crate/1.3": "ro/crate/1.1", "process/0.6": "process/0.5"}),
     ],
 )
-def test_nothing_required_is_missing_but_what_was_removed(
+def test_the_validator_finds_only_the_license_missing_that_the_test_removes(
     profile: str, set_back: dict[str, str], crate: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "crate"

@@ -1,4 +1,4 @@
-"""A minicluster under test, driven as a user drives it: by commands."""
+"""Controls a minicluster under test by the commands that users type."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from testbed.spec import CHECKOUT, ClusterLayout, Fabric
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
 ENV = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
-#: Start of a command that another user runs.
+#: The beginning of a command that is run as another user.
 STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 class Cluster:
-    """The cluster of one short state folder."""
+    """A minicluster, identified by the folder of its state."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -62,13 +62,13 @@ class Cluster:
         )
 
     def begin(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-        """Start a program that ends with the cluster, if not before."""
+        """Start a program. It is killed with the cluster if it is still running then."""
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
         self._started.append(process)
         return process
 
     def end_started(self) -> None:
-        """What a test that failed has not waited for."""
+        """Kill programs for which a failed test has not waited."""
         for process in self._started:
             process.kill()
             process.wait()
@@ -81,7 +81,10 @@ class Cluster:
         return done.stdout
 
     def run_job(self, job: Path, output: Path, timeout_s: float = 300) -> None:
-        """Run a job to its end, which `sbatch --wait` looks for after 2, 10, 42 and 74 s only."""
+        """Run a job to its end.
+
+        `sbatch --wait` would notice the end only after 2, 10, 42 or 74 s.
+        """
         self.slurm("sbatch", f"--output={output}", str(job))
         deadline = time.monotonic() + timeout_s
         while queue := self.slurm("squeue", "--noheader", "--format=%i %T %r"):
@@ -89,7 +92,10 @@ class Cluster:
             time.sleep(0.5)
 
     def accounts(self, jobs: int) -> list[str]:
-        """'STATE|NODES' of all jobs, once `jobs` are there: slurmctld books every 5 s."""
+        """Wait until so many jobs have ended in the accounting; return 'STATE|NODES' of all jobs.
+
+        slurmctld writes to the accounting every 5 s.
+        """
         deadline = time.monotonic() + 120
         while True:
             rows = self.slurm("sacct", "-XnP", "-o", "state,nodelist").splitlines()
@@ -104,7 +110,7 @@ class Cluster:
         return [pid for pid in running if read(Path(f"/proc/{pid}/comm")) == name]
 
     def left_behind(self) -> list[str]:
-        """All traces of the cluster, looked for with other tools than those that made them."""
+        """Return all traces of the cluster, found with other tools than those that made them."""
         tag, state = self.layout.tag, str(self.state)
         sources = {
             "process": _output("ps", "axo", "pid,args"),
@@ -131,7 +137,10 @@ def _output(*command: str) -> str:
 
 
 def cluster_or_skip(fabric: Fabric) -> Iterator[Cluster]:
-    """A cluster that is not up yet and will be down; skips where the host cannot have one."""
+    """Yields a cluster that is not up yet, and takes it down afterwards.
+
+    Skips the test if this host cannot run one.
+    """
     if os.geteuid() != 0:
         pytest.skip("a minicluster needs root")
     if missing := needs.missing(fabric):
@@ -150,7 +159,10 @@ def cluster_or_skip(fabric: Fabric) -> Iterator[Cluster]:
 
 
 def cluster_of(nodes: int, origins: int = 1) -> Iterator[Cluster]:
-    """A cluster of so many nodes, the last ones origins, that is up; skips as above."""
+    """Yields a running cluster of `nodes` nodes, of which the last are origins.
+
+    Skips the test if this host cannot run one.
+    """
     for cluster in cluster_or_skip("veth"):
         cluster.nimc("up", "--nodes", str(nodes), "--origins", str(origins), "--fabric", "veth")
         yield cluster

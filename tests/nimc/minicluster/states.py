@@ -1,4 +1,4 @@
-"""The state of a cluster that is up."""
+"""The made state of a running minicluster."""
 
 from testbed.spec import Spec
 from testbed.state import State

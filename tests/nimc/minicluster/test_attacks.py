@@ -1,4 +1,4 @@
-"""What another user of the host can do to whoever runs a minicluster: each attack is tried."""
+"""Attacks of another user of the host on the user who runs a minicluster. Each must fail."""
 
 import os
 import shutil
@@ -18,10 +18,10 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=ENV, capture_output=True, text=True, cwd="/", timeout=300)
 
 
-def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
-    """Until now a stranger was its root, and wrote root's files with it."""
+def test_no_other_user_can_use_the_database(two_nodes: Cluster) -> None:
+    """In earlier versions another user was the database's root, and could write files as root."""
     cluster = two_nodes
-    cluster.state.parent.chmod(0o755)  # as /tmp, where the default is
+    cluster.state.parent.chmod(0o755)  # /tmp, where the default state folder is, can be read too
     client = ["mariadb", "--no-defaults", "--user=root", "--batch", "--skip-column-names"]
     init = running_pid(cluster.layout, CONTROLLER)
 
@@ -30,7 +30,8 @@ def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
     )
     assert refused.returncode != 0
     assert "(13)" in refused.stderr, refused.stderr  # EACCES
-    # Once in the container there is the folder, and behind the folder the account.
+    # A stranger within the container is stopped by the permissions of the folder. If these allow
+    # access, the database refuses the account.
     inside = ["nsenter", f"--target={init}", "--mount"]
     client += [f"--socket={DATABASE_SOCKET}", "-e"]
     refused = run(*inside, *STRANGER, *client, "select 1")
@@ -39,7 +40,8 @@ def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
     refused = run(*inside, *STRANGER, *client, "select 1")
     assert "Access denied for user 'root'" in refused.stderr, refused.stderr
 
-    # Even its root writes and reads no file of the host, and the server is not root.
+    # Even the database's root can neither write nor read a file of the host. The server's process
+    # does not run as root.
     target = Path("/tmp") / f"{cluster.layout.tag}-outfile"
     for statement in (f"select 1 into outfile '{target}'", "select load_file('/etc/hostname')"):
         done = run(*inside, *client, statement)
@@ -47,15 +49,15 @@ def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
     assert not target.exists()
     (server,) = cluster.processes("mariadbd")
     assert Path(f"/proc/{server}").stat().st_uid != 0
-    # Its temporary files are in the container's memory, where no other cluster has any.
+    # The server's temporary files are in the container's own memory.
     answer = run(*inside, *client, "select @@tmpdir, @@skip_networking")
     assert answer.stdout.split() == ["/dev/shm/mariadb/tmp", "1"]
     assert "minicluster" in cluster.slurm("sacctmgr", "-nP", "show", "cluster")
 
 
 @pytest.mark.parametrize("kind", ["folder", "link"])
-def test_a_planted_state_folder_runs_nothing(cluster: Cluster, kind: str) -> None:
-    """Its slurm.conf would load a stranger's plugin into every client, as root."""
+def test_a_state_folder_that_another_user_planted_is_refused(cluster: Cluster, kind: str) -> None:
+    """Its slurm.conf would load the attacker's plugin into every client, as root."""
     cluster.state.parent.chmod(0o755)
     plugins = cluster.state.parent / "plugins"
     planted = cluster.state if kind == "folder" else cluster.state.with_name("theirs")

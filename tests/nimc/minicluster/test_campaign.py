@@ -1,4 +1,4 @@
-"""A whole campaign on a real Slurm, whose ReFrame is killed on the way."""
+"""A campaign on a real Slurm. Its ReFrame is killed meanwhile, and the campaign is resumed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.nimc.minicluster.campaigns import CAMPAIGN
 from tests.nimc.minicluster.driven import Cluster
 from tests.waiting import wait_until
 
-BY_REFRAME = Path(sys.executable).parent / "reframe"
+REFRAME = Path(sys.executable).parent / "reframe"
 
 
 @pytest.mark.minicluster
@@ -29,7 +29,7 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     )
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
     (reframe,) = (
-        int(child) for child in children if str(BY_REFRAME) in read(Path(f"/proc/{child}/cmdline"))
+        int(child) for child in children if str(REFRAME) in read(Path(f"/proc/{child}/cmdline"))
     )
     os.kill(reframe, signal.SIGKILL)
     _, err = first.communicate(timeout=300)
@@ -41,7 +41,7 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     second = two_nodes.start(*words)
 
     def writes_on() -> bool:
-        """Whether a run with writers was kept in a block after that."""
+        """Return whether a run with writers was accepted in the next block."""
         lines = samples.read_text().splitlines(keepends=True)
         written = [json.loads(line) for line in lines if line.endswith("\n")]
         kept = [

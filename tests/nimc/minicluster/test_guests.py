@@ -1,4 +1,4 @@
-"""Virtual machines, and real verbs between them over soft-RoCE."""
+"""A minicluster of virtual machines, with real RDMA verbs between them over soft-RoCE."""
 
 import json
 import os
@@ -14,8 +14,9 @@ from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 from tests.undisturbed import UNJUDGED
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.guests, pytest.mark.slow]
-#: One write of 64 KiB, 800 times, from node2 to node1; what node1's devices counted meanwhile, and
-#: what node1 is made of, as seen from inside. An acknowledgement may take seconds on a busy host.
+#: A job step that writes 64 KiB from node2 to node1, 800 times. node1 prints what its devices have
+#: counted before and after, and the facts of its host. On a busy host, an acknowledgement may take
+#: seconds.
 _BANDWIDTH = """#!/bin/bash
 gid=$(python3 -c 'from records.machine import devices; print(devices.gid_index("rxe0"))')
 write() { ib_write_bw -d rxe0 -x $gid -F -u 18 -s 65536 -n 800 "$@"; }
@@ -33,16 +34,16 @@ fi
 """
 _STEP = "srun --overlap --mpi=none --ntasks=1"
 _FOREIGN = "timeout 60 ib_write_bw -d rxe0 -F -p 19777 -s 65536 -n 500"
-#: Ends once what is done to its run is done, however long that takes on a busy host.
+#: The application ends when a file shows that the disturbance of its run is over.
 _APPLICATION = "until [ -e {done} ]; do sleep 1; done; rm {done}; sleep 2; cat {melt}"
-#: Waits until the application of an arm has started. Bash waits itself, since each program that it
-#: starts takes a guest a tenth of a second.
+#: Shell code that waits until the application of an arm has started. It waits without `sleep`,
+#: since starting a program takes a guest a tenth of a second.
 _STARTED = """exec 9<> <(:)
 started() {{ until compgen -G "{logs}/0-$1-0.out*" > /dev/null; do read -rt 1 -u 9; done; }}
 """
-#: Beside the conductor, on target and origin node: during the `off` run a foreign program writes
-#: 33 MB from origin to target; during the `on` run the writer is stopped for 5 s. Soft-RoCE goes on
-#: with the 128 writes that are queued, which takes 2 s at 4 MB/s.
+#: Scripts that run on target and origin beside the conductor. In the `off` run, a foreign program
+#: writes 33 MB from origin to target. In the `on` run, the writer is stopped for 5 s. Soft-RoCE
+#: still sends the 128 writes that are queued, which takes 2 s at 4 MB/s.
 _TARGET = _STARTED + "started off; {foreign}\n"
 _ORIGIN = (
     _STARTED
@@ -70,7 +71,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.long
-def test_writes_are_counted_and_a_machine_that_ends_is_missing(cluster: Cluster) -> None:
+def test_writes_are_counted_and_a_killed_virtual_machine_is_shown_as_missing(
+    cluster: Cluster,
+) -> None:
     sockets = ("--numa", "2", "--cores", "2", "--memory", "1536")
     cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", *sockets)
     status = cluster.nimc_json("status")
@@ -92,7 +95,7 @@ def test_writes_are_counted_and_a_machine_that_ends_is_missing(cluster: Cluster)
     assert facts["sockets"] == 2
     assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
     assert re.search(r"^ *65536 +800 ", printed, re.MULTILINE), printed
-    # The GID of version 2 of each end's IPv4 address, as the kernel lists it.
+    # Each end prints the GID, of RoCE version 2, of its IPv4 address.
     ends = re.findall(
         r"GID: 00:00:00:00:00:00:00:00:00:00:255:255:(10:77:\d+):0?(\d+)$", printed, re.M
     )
@@ -101,8 +104,8 @@ def test_writes_are_counted_and_a_machine_that_ends_is_missing(cluster: Cluster)
         int(b) - int(a)
         for a, b in (re.findall(rf"{key}=(\d+)", printed) for key in ("bytes", "packets"))
     )
-    # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; on a busy host many are
-    # sent again, and `counter_share` of an emulated fabric allows half as many.
+    # A write has 16 packets of 4096 bytes, each with about 60 bytes of headers. On a busy host,
+    # many are sent again. The limit `counter_share` of an emulated fabric allows half as many more.
     assert 1.0 <= received_b / (800 * 65536) < 1.5
     assert 1.0 <= packets / (800 * 16) < 1.5
 
@@ -112,17 +115,18 @@ def test_writes_are_counted_and_a_machine_that_ends_is_missing(cluster: Cluster)
     assert cluster.left_behind() == []
 
 
-def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
+def test_foreign_writes_and_a_stopped_writer_are_detected(cluster: Cluster) -> None:
     cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", "--cores", "1")
     folder = cluster.state / "run"
-    # As site files of emulated fabrics have it (testbed/cluster.py), but for the
-    # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
+    # These are the limits of site files for emulated fabrics (testbed/cluster.py), except
+    # `counter_share`: bytes that soft-RoCE sends again on a busy host must not reject the runs.
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 60, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": AcceptanceLimits.foreign_share}
     allowed = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=180)
     writes = {"injector": "perftest", "devices": ("rxe0",)}
     command = ["sh", "-c", _APPLICATION.format(done=folder / "done", melt=mini.MELT)]
-    # ReFrame, which would read the figure of merit, starts in a minute on an emulated processor.
+    # The figures of merit are not read, since ReFrame takes a minute to start on an emulated
+    # processor.
     plan = mini.plan(folder, ["off", "on"], command, writes, limits=allowed, read_by_check=True)
     logs = folder / "run" / "logs" / "bench" / "0"
     for name, script in {"target.sh": _TARGET, "origin.sh": _ORIGIN}.items():
@@ -145,11 +149,11 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     assert off["reason"].startswith("node1 received "), printed
     assert "(net:eth0) although nothing wrote; allowed: " in off["reason"]
     (conditions,) = off["conditions"]
-    # 500 messages of 64 KiB, headers, and what was sent again.
+    # The target received 500 messages of 64 KiB, with headers and repeated packets.
     assert 1.0 < conditions["received_b_s"] * conditions["over_s"] / (500 * 65536) < 2.0
 
     on = samples["on"]
     assert on["outcome"] == "rejected", printed
-    # On a busy host a row that the stop fills shows it first.
+    # On a busy host, the stop may first show as a row with a rate of 0 %.
     nothing, row = r"nothing for .* \(sent by rxe0\); allowed: 0.5 s", "at 0 % of its rate alone .*"
     assert re.fullmatch(f"writer 0 wrote ({nothing}|{row})", on["reason"]), on["reason"]

@@ -1,4 +1,4 @@
-"""What is read from /proc and said to `ip`, and how processes of a namespace are found."""
+"""How a minicluster reads /proc, commands `ip`, and finds the processes of a namespace."""
 
 import re
 from pathlib import Path
@@ -12,17 +12,17 @@ from testbed.containers import enter_command
 STATUS = "Name:\tslurmd\nPid:\t14274\nNSpid:\t{}\nThreads:\t1\n"
 
 
-def test_ids_within_a_container_and_members_of_a_namespace() -> None:
+def test_pids_within_a_container_and_processes_of_a_namespace() -> None:
     assert namespaces.inner_pid(STATUS.format("14274\t1")) == 1
     assert namespaces.inner_pid(STATUS.format("14274\t77\t9")) == 9
     assert namespaces.inner_pid(STATUS.format("14274")) is None
     assert namespaces.inner_pid("Name:\tx\n") is None
-    # This process is a member of no other one.
+    # No process is in a namespace that does not exist.
     assert namespaces.pids_in(["nimc-absent-node1"]) == []
     assert namespaces.kill_all(["nimc-absent-node1"]) == 0
 
 
-def test_a_taken_subnet_is_passed_over() -> None:
+def test_a_subnet_that_is_in_use_is_skipped() -> None:
     addresses = "2: eth0    inet 10.77.4.9/24 scope global\n3: x    inet 10.77.5.253/24\n"
     assert namespaces.pick_subnet(addresses, 3) == "10.77.3"
     assert namespaces.pick_subnet(addresses, 4) == "10.77.6"
@@ -56,18 +56,18 @@ def test_kind_of_control_groups(mounts: str, kind: str, root: str | None) -> Non
     assert containers.cgroup_kind(mounts) == (kind, Path(root) if root else None)
 
 
-def test_a_failing_program_is_one_line_and_a_missing_one_names_the_installer(
+def test_a_failing_program_gives_one_line_and_a_missing_one_names_the_install_script(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(MachineError, match=r"sh -c .*: exit status 3: the end$"):
         shell.run(["sh", "-c", "echo start >&2; echo the end >&2; exit 3"])
     with pytest.raises(MachineError, match=r"no-such-program is missing: .*install\.sh"):
         shell.run(["no-such-program"])
-    # Waiting ends with the log's last line.
+    # An error of a wait ends with the last line of the log.
     (tmp_path / "x.log").write_text("fine\nerror: port taken\n\n")
     with pytest.raises(
         MachineError, match=r"slurmctld: not ready after 0 s; .*: error: port taken$"
     ):
         shell.wait_for("slurmctld", lambda: False, 0, tmp_path / "x.log")
-    command = enter_command(17, ["echo", "$HOME; x"])  # apart from the shell
+    command = enter_command(17, ["echo", "$HOME; x"])  # no shell interprets these words
     assert (command[:2], command[-2:]) == (["nsenter", "--target=17"], ["echo", "$HOME; x"])

@@ -1,4 +1,4 @@
-"""`nimc doctor --in-job` where origins are in a heterogeneous job."""
+"""`nimc doctor --in-job` with origins in the second component of a heterogeneous job."""
 
 import json
 from pathlib import Path
@@ -25,8 +25,8 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     assert by_subject["locks"]["detail"].startswith("node1, node2: see the lock of this host")
     for subject in ("shared folders", "interface on nodes", "device eth0 on nodes"):
         assert by_subject[subject]["state"] == "ok"
-    # Over tcp the target's interface counts, so a sample would be proven. Other programs of this
-    # host, or of its hypervisor, may disturb the target, which would reject a run.
+    # Over tcp the target's interface counts the bytes, so writes are proven. Other programs on this
+    # host, or other guests of its hypervisor, may disturb the target; then a run would be rejected.
     for subject in ("writes by ucx", "reads by ucx"):
         state, detail = by_subject[subject]["state"], by_subject[subject]["detail"]
         assert state == "ok" or detail.startswith("a run would be rejected: node1: "), detail

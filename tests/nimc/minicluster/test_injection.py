@@ -1,4 +1,4 @@
-"""`nimc inject` between nodes: in an allocation, and in a job that it submits."""
+"""`nimc inject` between two nodes, in an existing allocation and in a job that it submits."""
 
 import json
 import shlex
@@ -13,7 +13,10 @@ pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
 
 
 def assert_proven(path: Path, length_s: float) -> dict[str, Any]:
-    """A record of writes from node2 to node1, which the target's interface counted."""
+    """Return the record of an injection, which must be proven.
+
+    node2 writes to node1 for at least `length_s`, and node1's interface counts the bytes.
+    """
     document: dict[str, Any] = json.loads(path.read_bytes())
     assert (document["proven"], document["targets"], document["origins"]) == (
         True,
@@ -24,7 +27,7 @@ def assert_proven(path: Path, length_s: float) -> dict[str, Any]:
     for reading in document["readings"]:
         (writer,) = reading["writers"]
         assert (writer["proof"], writer["counter"]) == ("device", "net:eth0")
-        # What the interface of the target counted has headers too, and more before and after.
+        # The interface also counts headers, and bytes before and after the rows.
         assert writer["counted_b"] > 0.8 * sum(row["bytes_b"] for row in reading["rows"])
         assert reading["rows"]
     return document
@@ -44,7 +47,7 @@ def test_in_a_job_that_it_submits(two_nodes: Cluster, tmp_path: Path) -> None:
 
 
 def test_in_an_allocation_beside_a_step(two_nodes: Cluster, tmp_path: Path) -> None:
-    """The command starts a step on the target as it would without writers."""
+    """The command starts a job step on the target, as it would without `nimc inject`."""
     step = ["srun", "-N1", "-n1", "-w", "node1", "sh", "-c", "hostname; sleep 2"]
     calls = [
         ["-o", "r.json", "--to", "node1", "--from", "node2", "--", *step],

@@ -1,4 +1,4 @@
-"""The machine file of a cluster, as site files are read."""
+"""The machine file that a minicluster writes for itself. It is read like a site file."""
 
 import pytest
 import yaml
@@ -11,7 +11,7 @@ from testbed.spec import Spec
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """The machine of a cluster."""
+    """Returns a function that reads the machine of a minicluster with this specification."""
     monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
 
     def machine_of(spec, cpus):
@@ -26,7 +26,7 @@ def machine(tmp_path, monkeypatch):
     ("fabric", "cpus", "injector", "device"),
     [("veth", 8, "ucx", "eth0"), ("rxe", 2, "perftest", "rxe0")],
 )
-def test_the_machine_is_what_was_started(machine, fabric, cpus, injector, device):
+def test_the_machine_file_agrees_with_the_started_cluster(machine, fabric, cpus, injector, device):
     started = machine(Spec(fabric=fabric, nodes=4, origins=2), cpus)
     assert (started.injector, started.device, started.nodes) == (injector, device, 4)
     assert (started.origins.policy, started.origins.nodes) == ("hetjob", 2)
@@ -34,9 +34,10 @@ def test_the_machine_is_what_was_started(machine, fabric, cpus, injector, device
     assert started.caveats == []
     assert started.node_facts().memory_b == 512 * 2**20
     assert started.proof.min_share == 0.1
-    # Only what is emulated is held less tightly to its plan.
+    # Only emulated nodes have larger tolerances.
     assert (started.proof.write_tolerance_s > 0.2) == (fabric == "rxe")
-    assert (started.proof.silent_s > 1.1) == (fabric == "rxe")  # `mpi_put` there (docs/evidence.md)
+    # On emulated nodes, `mpi_put` may be silent for longer (docs/evidence.md).
+    assert (started.proof.silent_s > 1.1) == (fabric == "rxe")
 
 
 def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(machine):
@@ -55,12 +56,14 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
         ("veth", 1, [("eth0", None, "eth0"), ("eth1", None, "eth1")]),
     ],
 )
-def test_two_rails_are_interfaces_to_mpi_and_devices_to_the_writers(machine, fabric, numa, rails):
+def test_mpi_uses_interfaces_of_two_rails_and_writers_use_their_devices(
+    machine, fabric, numa, rails
+):
     listed = machine(Spec(fabric=fabric, nodes=3, origins=1, numa=numa, rails=2), 2).rails
     assert [(rail.device, rail.numa_node, rail.mpi_device) for rail in listed] == rails
 
 
-def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
+def test_a_caveat_says_that_nodes_over_veth_share_the_cores_of_the_host():
     spec = Spec(fabric="veth", nodes=2, origins=1, cores=2)
     record = yaml.safe_load(render_machine_file(spec, cpus=2, memory_mib=512))
     assert record["facts"]["cores"] == 2

@@ -1,4 +1,4 @@
-"""A campaign on a real Slurm of which a part is away for a while, or for good."""
+"""A campaign on a real Slurm, a part of which is killed, and may be started again later."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
 @pytest.fixture
 def two_nodes() -> Iterator[Cluster]:
-    """One of its own, which is damaged."""
+    """Yields a cluster for one test, since the test damages it."""
     yield from cluster_of(2)
 
 
@@ -42,8 +42,11 @@ def failures_of_sacct(folder: Path) -> int:
     return log.read_text().count("sacct failed")
 
 
-def test_accounting_and_munge_may_be_away(two_nodes: Cluster, tmp_path: Path) -> None:
-    """ReFrame gave up after three calls, and left job, writers and application running."""
+def test_accounting_and_munge_may_be_away_for_a_while(two_nodes: Cluster, tmp_path: Path) -> None:
+    """By default, ReFrame gives up after three failed calls of sacct.
+
+    It then leaves the job running, with its writers and application.
+    """
     campaign = start(two_nodes, tmp_path)
     end(two_nodes, "slurmdbd")
     end(two_nodes, "munged")
@@ -55,13 +58,15 @@ def test_accounting_and_munge_may_be_away(two_nodes: Cluster, tmp_path: Path) ->
     }
     enter(two_nodes.layout, daemons.CONTROLLER, ["slurmdbd"], environment)
     _, err = campaign.communicate(timeout=600)
-    # A run whose step could not be started meanwhile ends its block; the next one goes on.
+    # If a step could not be started meanwhile, its block has failed.
     assert campaign.returncode in (0, 3), err
     assert "Traceback" not in err
     assert two_nodes.slurm("squeue", "--noheader") == ""
 
 
-def test_ctrl_c_is_obeyed_though_slurmctld_is_gone(two_nodes: Cluster, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_campaign_even_if_slurmctld_is_gone(
+    two_nodes: Cluster, tmp_path: Path
+) -> None:
     campaign = start(two_nodes, tmp_path)
     end(two_nodes, "slurmctld")
     campaign.send_signal(signal.SIGINT)

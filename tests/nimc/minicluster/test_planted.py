@@ -1,4 +1,4 @@
-"""Faults planted in a cluster: `nimc doctor --in-job` names each in one line, with what to do."""
+"""Planted faults of a minicluster. `nimc doctor --in-job` names each, with what to do about it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.nimc.minicluster.driven import ENV, Cluster
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
-#: Drops calls of the ports that writers listen on (docs/add-a-machine.md).
+#: Rules of a firewall that drops connections to the ports of writers (docs/add-a-machine.md).
 FIREWALL = """\
 table inet planted {
     chain input {
@@ -27,7 +27,8 @@ table inet planted {
     }
 }
 """
-#: An interface that nothing passes, with an address that packets reach over eth0.
+#: Commands that make an interface with an address. Packets to this address pass eth0 instead, so
+#: the new interface counts nothing.
 IDLE = """\
 ip link add idle0 type veth peer name idle1
 ip address add 10.99.0.{n} dev idle0
@@ -37,7 +38,7 @@ ip route add 10.99.0.{other} dev idle0
 ip rule add pref 100 to 10.99.0.{other} lookup 100
 ip route add 10.99.0.{other} via {subnet}.{other} table 100
 """
-NOT_IDLE = "ip link delete idle0; ip rule delete pref 100; ip route flush table 100"
+REMOVE_IDLE = "ip link delete idle0; ip rule delete pref 100; ip route flush table 100"
 
 
 def in_node(cluster: Cluster, node: str, script: str, rc: int | None = 0) -> None:
@@ -48,7 +49,7 @@ def in_node(cluster: Cluster, node: str, script: str, rc: int | None = 0) -> Non
 
 @contextmanager
 def site_with(cluster: Cluster, **changes: Any) -> Iterator[None]:
-    """The machine with other keys in its file, for a while."""
+    """Changes keys in the machine's file, and restores the file afterwards."""
     file = cluster.layout.machine_file
     text = file.read_text()
     file.write_text(yaml.safe_dump({**yaml.safe_load(text), **changes}))
@@ -60,7 +61,7 @@ def site_with(cluster: Cluster, **changes: Any) -> Iterator[None]:
 
 @pytest.fixture
 def idle(two_nodes: Cluster) -> Iterator[Cluster]:
-    """Both nodes have an interface that counts nothing of what is sent to its address."""
+    """Yields a cluster whose nodes have an interface that does not count packets to its address."""
     subnet = json.loads(two_nodes.layout.state_json.read_text())["subnet"]
     nodes = ("node1", "node2")
     try:
@@ -69,18 +70,18 @@ def idle(two_nodes: Cluster) -> Iterator[Cluster]:
         yield two_nodes
     finally:
         for name in nodes:
-            in_node(two_nodes, name, NOT_IDLE, rc=None)
+            in_node(two_nodes, name, REMOVE_IDLE, rc=None)
 
 
 def doctor(cluster: Cluster, folder: Path) -> dict[str, Any]:
-    """What is found on the nodes: by its name."""
+    """Return the findings of `nimc doctor --in-job`: name -> finding."""
     words = ["doctor", "--machine", "minicluster", "--in-job", "--json", "--results", folder]
     out, err = cluster.start(*words).communicate(timeout=300)
     assert "Traceback" not in err
     return {row["what"]: row for row in json.loads(out)["findings"]}
 
 
-def test_a_firewall(two_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_firewall_is_named(two_nodes: Cluster, tmp_path: Path) -> None:
     if not shutil.which("nft", path=ENV["PATH"]):
         pytest.skip("nft is missing (package nftables)")
     rules = tmp_path / "rules"
@@ -96,7 +97,7 @@ def test_a_firewall(two_nodes: Cluster, tmp_path: Path) -> None:
     assert "20000 to 32003" in row["remedy"]
 
 
-def test_a_counter_that_stands_still_and_an_mpi_without_pmi(
+def test_a_counter_that_stands_still_and_an_mpi_without_pmi_are_named(
     idle: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = ["make", "-s", "-B", "-C", str(ROOT / "conductor/mpi_put"), f"OUT={tmp_path}"]
@@ -109,7 +110,7 @@ def test_a_counter_that_stands_still_and_an_mpi_without_pmi(
     row = rows["writes by ucx"]
     assert row["state"] == "missing"
     assert row["detail"].startswith("a counter that stands still: net:idle0 at node1; ")
-    # Its own few bytes, such as calls for routers.
+    # The interface counts only a few bytes of its own, such as router solicitations.
     assert re.search(r"counted: [\d.]+ B/s at the target by net:idle0", row["detail"])
     assert "`device` that carries the writes" in row["remedy"]
     row = rows["writes by mpi_put"]
@@ -118,7 +119,7 @@ def test_a_counter_that_stands_still_and_an_mpi_without_pmi(
     assert "LAUNCHER='srun --mpi=TYPE'" in row["remedy"]
 
 
-def test_a_link_that_is_down(idle: Cluster, tmp_path: Path) -> None:
+def test_a_link_that_is_down_is_named(idle: Cluster, tmp_path: Path) -> None:
     in_node(idle, "node2", "ip link set idle0 down")
     with site_with(idle, device="idle0"):
         rows = doctor(idle, tmp_path / "results")

@@ -64,7 +64,7 @@ def test_nodes_over_veth_have_no_numa_nodes_of_their_own() -> None:
     assert_message(str(error.value), "--numa 2", "--fabric veth", allowed="--fabric rxe")
 
 
-def test_names_follow_from_the_state_folder_alone() -> None:
+def test_names_depend_on_the_state_folder_only() -> None:
     layout = ClusterLayout.from_state(Path("/tmp/a"))
     same_layout = ClusterLayout.from_state(Path("/tmp/../tmp/a"))
     other_layout = ClusterLayout.from_state(Path("/tmp/b"))
@@ -73,23 +73,25 @@ def test_names_follow_from_the_state_folder_alone() -> None:
 
 
 def test_the_tag_can_be_the_name_of_a_link() -> None:
-    """IFNAMSIZ is 16, with the closing zero."""
+    """Linux allows 16 bytes for the name of a link (IFNAMSIZ), the final zero included."""
     assert 1 <= len(ClusterLayout.from_state(Path("/tmp/a")).tag) <= 15
 
 
 @pytest.mark.parametrize("folder", ["/tmp/" + "x" * 80, "/tmp/a b", "/tmp/a=b"])
-def test_state_folders_whose_paths_cannot_serve_are_refused(folder: str) -> None:
+def test_state_folders_with_unusable_paths_are_refused(folder: str) -> None:
     with pytest.raises(InputError) as error:
         ClusterLayout.from_state(Path(folder))
     assert_message(str(error.value), f"--state {folder}")
 
 
-def test_default_state_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_state_folder_is_in_the_users_runtime_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert default_state() == tmp_path / "nimc-minicluster"
 
 
-def test_without_a_runtime_folder_the_default_state_has_the_users_number(
+def test_without_a_runtime_folder_the_default_state_folder_is_named_by_the_users_number(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "absent"))

@@ -1,4 +1,4 @@
-"""state.json, the folder it lives in, its lock, and the list of needs."""
+"""A minicluster's state.json, its folder, the lock of `up` and `down`, and required programs."""
 
 import fcntl
 import json
@@ -14,24 +14,25 @@ from testbed.spec import SITE_FOLDER, ClusterLayout
 from tests.nimc.minicluster.states import STATE
 
 
-def test_written_and_read_back(tmp_path: Path) -> None:
+def test_a_written_state_is_read_unchanged(tmp_path: Path) -> None:
     layout = ClusterLayout(tmp_path)
     state.write(layout, STATE)
     assert state.read(layout) == STATE
 
 
-SHAPED = json.dumps(asdict(STATE)).replace('"origins": 1', '"origins": 3')
+#: A complete document with an impossible value: as many origins as nodes.
+IMPOSSIBLE = json.dumps(asdict(STATE)).replace('"origins": 1', '"origins": 3')
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"spec": {"fabric": "veth"}}', SHAPED])
-def test_a_torn_state_is_no_state(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"spec": {"fabric": "veth"}}', IMPOSSIBLE])
+def test_a_missing_or_invalid_state_is_ignored(tmp_path: Path, text: str) -> None:
     layout = ClusterLayout(tmp_path)
     assert state.read(layout) is None
     layout.state_json.write_text(text)
     assert state.read(layout) is None
 
 
-def test_a_folder_of_another_kind_or_user_is_never_taken(
+def test_a_folder_with_other_files_or_of_another_user_is_refused_as_state_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "thesis.tex").write_text("x")
@@ -41,7 +42,7 @@ def test_a_folder_of_another_kind_or_user_is_never_taken(
     folder = tmp_path / "new" / "s"
     state.claim(folder)
     (folder / "log").mkdir()
-    state.claim(folder)  # again
+    state.claim(folder)  # a state folder can be claimed again
     (tmp_path / "link").symlink_to(folder)
     with pytest.raises(InputError, match=r"^--state: .*/link is a symbolic link"):
         ClusterLayout.from_state(tmp_path / "link")
@@ -51,7 +52,7 @@ def test_a_folder_of_another_kind_or_user_is_never_taken(
             take(folder)
 
 
-def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_user_other_than_root_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for call in (
         lambda: cluster.up(STATE.spec, ClusterLayout(tmp_path)),
@@ -62,7 +63,7 @@ def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_
         assert caught.value.exit_code == 3
 
 
-def test_needs_are_complete_rows() -> None:
+def test_the_list_of_required_programs_is_complete() -> None:
     rows = needs.parse((SITE_FOLDER / "needs.txt").read_text())
     assert {row.fabric for row in rows} == {"all", "rxe"}
     assert {"slurmctld", "slurmdbd", "munged", "mariadbd"} <= {row.program_or_file for row in rows}
@@ -71,10 +72,10 @@ def test_needs_are_complete_rows() -> None:
     ]
 
 
-def test_a_long_wait_is_told(
+def test_a_long_wait_for_the_lock_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The holder lets go when the waiting process asks without a time limit."""
+    """In this test, the holder releases the lock when the waiting process waits without limit."""
     monkeypatch.setattr(state, "SILENT_WAIT_S", 0.2)
     monkeypatch.setattr(state, "LOCK", tmp_path / "lock")
     holder = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT, 0o600)

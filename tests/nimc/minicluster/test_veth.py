@@ -1,4 +1,4 @@
-"""A minicluster over veth: started, used, broken and stopped, with nothing left behind."""
+"""A minicluster over veth is started, used, damaged and stopped. Nothing may be left behind."""
 
 import os
 import re
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.minicluster
 
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[Cluster]:
-    """A cluster of two targets and an origin, up; tests leave its nodes idle."""
+    """Yields a running cluster of two targets and an origin. Tests must leave its nodes idle."""
     yield from cluster_of(3)
 
 
-def test_up_leaves_a_cluster_that_is_up_as_it_is(three_nodes: Cluster) -> None:
+def test_up_does_not_change_a_running_cluster(three_nodes: Cluster) -> None:
     status = three_nodes.nimc_json("up", "--nodes", "3", "--origins", "1")
     assert status["was_up"] is True
     assert three_nodes.nimc("up", "--nodes", "2", rc=2) == ""
@@ -89,9 +89,10 @@ def test_no_other_user_can_hold_the_lock() -> None:
 
 
 def test_a_job_outlives_its_slurmctld(cluster: Cluster, tmp_path: Path) -> None:
-    """It saves the first job at once, and what follows later.
+    """The test kills slurmctld only after it has saved that the job runs.
 
-    A job that was saved as pending would be started twice, and its node drained.
+    slurmctld saves the first job at once, and later changes with a delay. If the job were saved as
+    pending, it would be started twice, and its node drained.
     """
     cluster.nimc("up", "--nodes", "3", "--origins", "1")
     started = tmp_path / "started"
@@ -104,7 +105,7 @@ def test_a_job_outlives_its_slurmctld(cluster: Cluster, tmp_path: Path) -> None:
     os.kill(controller, signal.SIGKILL)
     daemons.start_controller(cluster.layout)
     assert cluster.accounts(1) == ["COMPLETED|node1"]
-    # The controller asks the nodes again.
+    # The new controller contacts the nodes, which takes some time.
     states = ("sinfo", "-hN", "-o", "%T")
     wait_until(lambda: set(cluster.slurm(*states).split()) == {"idle"}, 60, every_s=0.5)
     assert cluster.nimc_json("status")["healthy"] is True
@@ -113,7 +114,7 @@ def test_a_job_outlives_its_slurmctld(cluster: Cluster, tmp_path: Path) -> None:
 def test_components_of_a_heterogeneous_job_are_on_disjoint_nodes(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """By Slurm's own accounts, too."""
+    """Slurm's accounting shows this too."""
     cluster.nimc("up", "--nodes", "3", "--origins", "1")
     job, output = tmp_path / "job.sh", tmp_path / "job.out"
     job.write_text(
@@ -127,10 +128,10 @@ def test_components_of_a_heterogeneous_job_are_on_disjoint_nodes(
     assert cluster.nimc_json("status")["healthy"] is True
 
 
-def test_down_does_not_wait_for_a_stranger_who_locks_the_folder(cluster: Cluster) -> None:
-    """Anybody can lock it."""
+def test_down_does_not_wait_for_another_user_who_locks_the_state_folder(cluster: Cluster) -> None:
+    """Any user can lock a folder that he can read."""
     cluster.nimc("up", "--nodes", "1", "--origins", "0")
-    cluster.state.parent.chmod(0o755)  # as /tmp, where the default is
+    cluster.state.parent.chmod(0o755)  # /tmp, where the default state folder is, can be read too
     command = [*STRANGER, "flock", str(cluster.state), "sleep", "300"]
     holder = subprocess.Popen(command, start_new_session=True)
     try:
@@ -182,13 +183,13 @@ def test_down_removes_a_cluster_whose_daemons_and_namespaces_were_killed(cluster
     ("last_file", "down_first", "signum", "status"),
     [
         ("log/slurmctld.log", True, signal.SIGINT, 130),
-        ("state.json", False, signal.SIGTERM, 143),  # what is half started is replaced
+        ("state.json", False, signal.SIGTERM, 143),  # the second `up` replaces the half-started one
     ],
 )
-def test_after_a_killed_up_another_one_leaves_nothing_behind_at_a_signal(
+def test_after_a_killed_up_an_interrupted_up_leaves_nothing_behind(
     cluster: Cluster, last_file: str, down_first: bool, signum: signal.Signals, status: int
 ) -> None:
-    """`last_file`: the one that the first `up` has just written when it is killed."""
+    """`last_file`: file that the first `up` has just written when it is killed."""
     killed = cluster.popen("up", "--nodes", "2", "--origins", "1")
     wait_until((cluster.state / last_file).exists, 120, process=killed)
     killed.kill()
@@ -198,7 +199,7 @@ def test_after_a_killed_up_another_one_leaves_nothing_behind_at_a_signal(
         cluster.nimc("down")
         assert cluster.left_behind() == []
     ready = cluster.state / "run" / "control.ready"
-    ready.unlink(missing_ok=True)  # the first one may have come further before it was killed
+    ready.unlink(missing_ok=True)  # the first `up` may have written it before it was killed
     interrupted = cluster.popen("up", "--nodes", "2", "--origins", "1")
     wait_until(ready.exists, 120, process=interrupted)
     interrupted.send_signal(signum)

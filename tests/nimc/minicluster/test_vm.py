@@ -1,4 +1,4 @@
-"""Kernel, initramfs and command lines of virtual machines."""
+"""Kernel, initramfs and QEMU command lines of a minicluster's virtual machines."""
 
 import itertools
 import lzma
@@ -25,20 +25,20 @@ def boot_image(payload: bytes, setup_sectors: int) -> bytes:
     return bytes(head) + payload + b"what follows"
 
 
-def test_the_kernel_is_taken_out_of_its_boot_image() -> None:
+def test_the_kernel_is_extracted_from_its_boot_image() -> None:
     packed = lzma.compress(b"\x7fELF kernel", check=lzma.CHECK_CRC32)
-    # The payload ends with its unpacked size.
+    # The last four bytes of the payload are its uncompressed size.
     assert vm.elf_payload(boot_image(packed + b"\x0b\0\0\0", 27)) == b"\x7fELF kernel"
 
 
-def test_other_images_are_refused() -> None:
+def test_images_of_other_formats_are_refused() -> None:
     with pytest.raises(MachineError, match="no x86 boot image"):
         vm.elf_payload(bytes(4096))
     with pytest.raises(MachineError, match="not compressed with xz"):
         vm.elf_payload(boot_image(b"(\xb5/\xfd zstd", 4))
 
 
-def test_modules_come_after_what_they_need() -> None:
+def test_kernel_modules_are_ordered_after_the_modules_that_they_need() -> None:
     module = b"\x7fELF\0license=GPL\0depends=ib_core,udp_tunnel\0x=y\0"
     assert vm.dependencies(module) == ["ib_core", "udp_tunnel"]
     assert vm.dependencies(b"\0depends=\0") == []
@@ -47,8 +47,8 @@ def test_modules_come_after_what_they_need() -> None:
     assert order == ["core", "base", "tunnel", "rxe", "cm"]
 
 
-@pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio, which judges, is not installed")
-def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not installed")
+def test_cpio_can_read_the_archive(tmp_path: Path) -> None:
     data = vm.cpio_archive(
         [("d", 0o040755, b""), ("d/f", 0o100640, b"12345"), ("d/g", 0o100755, b"")]
     )
@@ -90,14 +90,14 @@ def test_a_machine_gets_its_name_networks_and_folders() -> None:
         str(CHECKOUT): False,
         "/srv/results": False,
     }
-    # A folder within a shared one is shared once.
+    # A folder within a shared folder is not shared again.
     spec = Spec(fabric="rxe", nodes=3, origins=1, shares=(f"{CHECKOUT}/results", "/srv"))
     shared = vm.shares(spec, LAYOUT).values()
     assert sorted(shared) == sorted([CHECKOUT, Path("/srv"), Path("/tmp/mc")])
 
 
 @pytest.mark.parametrize("folder", ["/", "/srv/my results", "/srv/a,b"])
-def test_folders_that_cannot_be_shared(folder: str) -> None:
+def test_folders_that_cannot_be_shared_are_refused(folder: str) -> None:
     with pytest.raises(InputError, match=f"^--share {folder}: "):
         vm.shares(Spec(fabric="rxe", nodes=3, origins=1, shares=(folder,)), LAYOUT)
 

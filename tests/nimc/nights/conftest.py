@@ -1,4 +1,7 @@
-"""Nights of the small campaign, whose ReFrame is a stand-in."""
+"""Runs `nimc nights run` with a small campaign and a stand-in for ReFrame.
+
+A night is one unattended run of a campaign. Its summary is a JSON file.
+"""
 
 import json
 import subprocess
@@ -29,14 +32,14 @@ class Box:
         return ("nights", "run", str(self.folder / campaign), *fixed, *options)
 
     def start(self, *options: str, faults: str = "", **more: Any) -> subprocess.Popen[str]:
-        """Start it as a process of its own."""
+        """Start a night as a separate process."""
         environment = {**self.nimc.environment(faults), "PYTHONPATH": str(ROOT)}
         return nimc_without_figures.start(self.words(*options), self.folder, environment, **more)
 
     def run(
         self, *options: str, faults: str = "", campaign: str = "small.yaml"
     ) -> tuple[int, str, str]:
-        """Run it in this process: exit status, standard output, standard error."""
+        """Run a night in this process; return exit status, standard output and standard error."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.nights.night.NIMC_COMMAND", nimc_without_figures.COMMAND)
             patch.setattr("analysis.report.page.render", nimc_without_figures.render)
@@ -50,12 +53,12 @@ class Box:
         return sorted((self.nimc.results / "nights").glob("*.json"))
 
     def night(self) -> Summary:
-        """The one summary that there is."""
+        """Return the only summary."""
         (path,) = self.summaries()
         return load(path)
 
     def runs(self) -> list[Path]:
-        """All runs, in the order of their start."""
+        """Return the folders of all runs, in the order of their start."""
         return sorted(
             self.nimc.results.glob("*-localhost-*"),
             key=lambda run: float(json.loads((run / "run.json").read_text())["started_s"]),

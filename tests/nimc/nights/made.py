@@ -1,4 +1,4 @@
-"""A summary made by hand."""
+"""A made summary of a night."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""`nimc nights run` from outside: each way in which a night ends, and what it leaves."""
+"""`nimc nights run` as a user sees it: how a night may end, and the files that it writes."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-#: Takes minutes with the stand-in's fault `slow`.
+#: A campaign that takes minutes with the stand-in's fault `slow`.
 LONG = CAMPAIGN.replace("floor: 6, cap: 6", "floor: 600, block: 600")
 DAY_S = 86_400.0
 
@@ -28,14 +28,15 @@ def samples(box: Box) -> int:
     return sum(file.read_text().count("\n") for file in files)
 
 
-def test_a_night_measures_and_says_so(box: Box) -> None:
+def test_a_night_measures_and_reports_by_all_means(box: Box) -> None:
     summary = box.folder / "told.json"
     options = ("--json", "--tell", f"cat > {summary}", "--metrics", str(box.folder))
     status, out, err = box.run(*options)
     assert status == 0, err
     night = box.night()
     (run,) = box.runs()
-    assert (night.outcome, night.reason) == ("measured", "19 samples")  # a warm-up, 6 pairs of 3
+    # A warm-up and 6 pairs of 3 runs.
+    assert (night.outcome, night.reason) == ("measured", "19 samples")
     assert (night.run, night.campaign, night.machine) == (str(run), "small", "localhost")
     figures = {(figure["arm"], figure["quantity"]): figure for figure in night.figures}
     off = figures["off", "fom"]
@@ -68,7 +69,10 @@ def test_a_night_measures_and_says_so(box: Box) -> None:
 
 
 def test_a_night_has_the_name_of_its_campaign(box: Box) -> None:
-    """Also where the file has another name, and cannot be run; messages by its name are sent."""
+    """The name is used even if the file has another name, and if the campaign cannot be run.
+
+    An undelivered message of an earlier night with this name is then sent.
+    """
     box.nimc.write("name: mini\n")
     assert box.run()[0] == 2
     assert [path.name.rpartition("-localhost")[0] for path in box.summaries()] == ["mini"]
@@ -82,7 +86,10 @@ def test_a_night_has_the_name_of_its_campaign(box: Box) -> None:
 
 
 def test_another_campaign_of_the_same_name_is_refused(box: Box) -> None:
-    """It would take the night for its own and measure nothing. A copy elsewhere is the same."""
+    """It would find that the night is done, and would measure nothing.
+
+    A copy of the same campaign in another file is accepted.
+    """
     text = CAMPAIGN.replace("floor: 6, cap: 6", "floor: 8, cap: 8")
     other, copy = box.folder / "other.yaml", box.folder / "copy.yaml"
     other.write_text(text)
@@ -100,8 +107,8 @@ def test_another_campaign_of_the_same_name_is_refused(box: Box) -> None:
     assert f"night {night.night} is done: measured" in err
 
 
-def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> None:
-    """The command is a line of the shell, in the folder where the night was started."""
+def test_a_message_that_could_not_be_sent_is_sent_when_the_next_night_starts(box: Box) -> None:
+    """The command of --tell is a shell line. It runs in the folder where the night was started."""
     refused, accepts = "cat > draft; echo no mail >&2; exit 1", "cat >> told.json"
     _, _, err = box.run("--tell", refused)
     assert f"--tell: {refused}: exit status 1: no mail" in err
@@ -117,7 +124,7 @@ def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> 
     assert (box.folder / "told.json").read_text().count('"outcome": "measured"') == 2
 
 
-def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box) -> None:
+def test_a_killed_night_has_a_summary_and_is_resumed_by_the_next_start(box: Box) -> None:
     night = box.start(faults="stuck")
     wait_until(lambda: samples(box) >= 7, process=night)  # a warm-up, and two pairs of three
     night.send_signal(signal.SIGKILL)
@@ -132,7 +139,7 @@ def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box) -> None:
 
 
 def terminated_night(box: Box, samples_before: int) -> Summary:
-    """A night that SIGTERM ends after so many samples."""
+    """Return the summary of a night that is terminated after so many samples."""
     process = box.start(faults="slow")
     wait_until(lambda: samples(box) >= samples_before, process=process)
     process.terminate()
@@ -141,7 +148,7 @@ def terminated_night(box: Box, samples_before: int) -> Summary:
     return box.night()
 
 
-def test_a_night_that_is_terminated_stops_and_reports(box: Box) -> None:
+def test_a_terminated_night_stops_and_writes_its_report(box: Box) -> None:
     box.nimc.write(LONG)
     ended = terminated_night(box, 20)
     assert ended.outcome == "inconclusive"
@@ -157,7 +164,7 @@ def test_a_night_that_a_signal_stopped_is_resumed_and_then_done(box: Box) -> Non
     assert status == 0, err
     assert f"night {stopped.night} goes on; so far: inconclusive" in err
     resumed = box.night()
-    # Of both starts: not only what the second one added.
+    # The samples of both starts are counted.
     assert (resumed.outcome, resumed.reason) == ("measured", f"{samples(box)} samples")
     assert (resumed.stopped, resumed.started_s) == (None, stopped.started_s)
     assert [str(run) for run in box.runs()] == [resumed.run]
@@ -166,7 +173,7 @@ def test_a_night_that_a_signal_stopped_is_resumed_and_then_done(box: Box) -> Non
     assert box.night() == resumed
 
 
-def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box: Box) -> None:
+def test_a_night_whose_machine_failed_exits_with_3_and_is_tried_again(box: Box) -> None:
     assert box.run(faults="none,fail")[0] == 3
     failed = box.night()
     assert failed.outcome == "machine failed"
@@ -181,7 +188,7 @@ def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box
     assert box.night().run == str(box.runs()[1])
 
 
-def test_what_cannot_be_run_is_told_as_well(box: Box) -> None:
+def test_a_message_is_sent_even_if_the_campaign_cannot_be_run(box: Box) -> None:
     box.nimc.write("name: small\n")
     summary = box.folder / "told.json"
     assert box.run("--tell", f"cat > {summary}")[0] == 2
@@ -190,7 +197,8 @@ def test_what_cannot_be_run_is_told_as_well(box: Box) -> None:
 
 
 def test_a_loss_against_the_history_makes_the_night_slower(box: Box) -> None:
-    """70 synthetic nights precede this one; the last few and this one are 10 % slower."""
+    """Before this night, there are 70 synthetic nights. The last few of them and this night are
+    10 % slower than the others."""
     assert box.run()[0] == 0
     (run,) = box.runs()
     table = pl.read_parquet(run / "report" / "results.parquet")

@@ -1,4 +1,4 @@
-"""Nights as small jobs that submit the others, with real ReFrame, Slurm and STREAM."""
+"""Nights as small Slurm jobs that submit the jobs of the campaign: real ReFrame, Slurm, STREAM."""
 
 import sys
 import time

@@ -1,11 +1,11 @@
-"""One outcome for each way in which a night can end; its document, and its metrics."""
+"""The summary of a night: its outcome, its document, its metrics and its alarms."""
 
 import json
 import signal
 import subprocess
 from dataclasses import replace
 from datetime import date, datetime
-from types import SimpleNamespace as Made
+from types import SimpleNamespace as StandIn
 
 import pytest
 
@@ -39,7 +39,7 @@ ALARM = NightAlarm(
     case="stream", arm="off", quantity="fom", source="history", text="stream lost 10 %"
 )
 FAILURE = Failure("snap", "no such binary")
-OPEN = figure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
+UNDECIDED = figure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
 STOPPED = EndedRun(143, stop_reason="its time ended")
 
 
@@ -48,8 +48,8 @@ STOPPED = EndedRun(143, stop_reason="its time ended")
     [
         (EndedRun(0), 12, [], [], FIGURES, ("measured", "12 samples")),
         (EndedRun(0), 0, [], [], FIGURES, ("measured", "the night before had taken all samples")),
-        (EndedRun(0), 12, [], [], [*FIGURES, OPEN], ("inconclusive", "undecided: snap")),
-        (EndedRun(1), 12, [ALARM], [], [*FIGURES, OPEN], ("slower", "stream lost 10 %")),
+        (EndedRun(0), 12, [], [], [*FIGURES, UNDECIDED], ("inconclusive", "undecided: snap")),
+        (EndedRun(1), 12, [ALARM], [], [*FIGURES, UNDECIDED], ("slower", "stream lost 10 %")),
         (
             EndedRun(1), 12, [ALARM, ALARM], [], FIGURES,
             ("slower", "stream lost 10 % (and 1 more)"),
@@ -72,12 +72,12 @@ STOPPED = EndedRun(143, stop_reason="its time ended")
         (STOPPED, 5, [ALARM], [], [], ("slower", "stream lost 10 %")),
     ],
 )  # fmt: skip
-def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected):
+def test_outcome_and_reason_of_a_night(ended, samples, alarms, failures, figures, expected):
     night = summary(figures=figures, alarms=alarms, failures=failures)
     assert judge_night(ended, samples, night) == expected
 
 
-def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_evening():
+def test_a_night_ends_at_the_given_time_of_day_and_has_the_date_of_its_evening():
     for start, end, night in (
         (datetime(2026, 11, 20, 22, 0), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
         (datetime(2026, 11, 21, 0, 30), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
@@ -90,7 +90,7 @@ def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_eveni
             night_until(wrong, start)
 
 
-def test_a_summary_is_read_as_it_was_written(tmp_path):
+def test_a_written_summary_is_read_unchanged(tmp_path):
     path = prepare_path(tmp_path, "small", "m1", date(2026, 11, 20))
     assert path == tmp_path / "nights" / "small-m1-2026-11-20.json"
     path.write_text(SUMMARY.text)
@@ -106,7 +106,7 @@ def test_a_summary_is_read_as_it_was_written(tmp_path):
     assert left_out[1].startswith(f"{spoilt}: outcome")
 
 
-def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped():
+def test_metrics_are_gauges_in_base_units_with_escaped_labels():
     lines = prometheus_text(summary(machine='m"1\\')).splitlines()
     assert all(line.startswith(("# TYPE nimc_night_", "nimc_night_")) for line in lines)
     labels = 'machine="m\\"1\\\\",campaign="small"'
@@ -117,12 +117,13 @@ def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped():
     slowdown = 'case="stream",arm="on",quantity="slowdown",unit="1"'
     assert f"nimc_night_value{{{labels},{slowdown}}} 2.0" in lines
     assert f"nimc_night_low{{{labels},{slowdown}}} 1.9" in lines
-    assert sum(line.startswith("nimc_night_low{") for line in lines) == 2  # one has no interval
+    # One of the three figures has no interval.
+    assert sum(line.startswith("nimc_night_low{") for line in lines) == 2
     unfinished = prometheus_text(summary(finished_s=None))
     assert "finished" not in unfinished
 
 
-def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path):
+def test_the_sites_command_gets_the_document_and_its_failure_is_reported_in_one_line(tmp_path):
     received = tmp_path / "received.json"
     assert tell(SUMMARY, f"cat > {received}", None) == []
     assert received.read_text() == SUMMARY.text
@@ -134,12 +135,12 @@ def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path)
     assert tell(SUMMARY, "", tmp_path) == []
     metrics = tmp_path / "nimc_small_m1.prom"
     assert metrics.read_text() == prometheus_text(SUMMARY)
-    assert metrics.stat().st_mode & 0o777 == 0o644  # node_exporter is another user
+    assert metrics.stat().st_mode & 0o777 == 0o644  # node_exporter reads it as another user
     (line,) = tell(SUMMARY, "", tmp_path / "none")
     assert line.startswith("--metrics: ")
 
 
-def test_alarms_are_of_references_and_of_the_history():
+def test_alarms_come_from_references_and_from_the_history():
     below = BelowReference(
         machine="m",
         campaign="small",
@@ -181,7 +182,7 @@ def test_alarms_are_of_references_and_of_the_history():
     assert alarms_of([], [alarm], date(2026, 11, 21))[0].known
 
 
-def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path):
+def test_a_night_stops_its_child_process_when_its_time_ends_and_after_a_signal(tmp_path):
     tonight = {
         "campaign": tmp_path / "small.yaml",
         "machine": "localhost",
@@ -194,18 +195,18 @@ def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path):
     ):
         night = NightRun(**tonight, log=print, end_s=end_s)
         child = subprocess.Popen(["sleep", "60"])
-        assert night.attend(child, Made(wait=lambda _: None, signum=signum), str) == why
+        assert night.attend(child, StandIn(wait=lambda _: None, signum=signum), str) == why
         assert child.returncode == -signal.SIGTERM
     child = subprocess.Popen(["sleep", "0.2"])
     lines: list[str] = []
     night = NightRun(**tonight, log=lines.append, end_s=9.0e9)
     progress = ["", "4 of 10 runs", "5 of 10 runs"]
-    interrupts = Made(wait=lambda _: child.wait() if len(progress) < 2 else None, signum=None)
+    interrupts = StandIn(wait=lambda _: child.wait() if len(progress) < 2 else None, signum=None)
     assert night.attend(child, interrupts, lambda: progress.pop(0)) is None
-    assert lines == ["4 of 10 runs"]  # the next one is due a minute later
+    assert lines == ["4 of 10 runs"]  # the next line is due a minute later
 
 
-def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
+def test_a_night_that_is_done_is_neither_run_nor_reported_again(tmp_path):
     lines: list[str] = []
     night = NightRun(
         campaign=tmp_path / "small.yaml",
@@ -219,7 +220,7 @@ def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
     night.path.write_text(SUMMARY.text)
     assert night.run() == SUMMARY
     assert lines == [f"night 2026-11-20 is done: slower; {night.path}"]
-    # One that was killed is tried again; here its campaign's file is gone.
+    # A night that was killed is tried again. Here the file of its campaign is gone.
     night.path.write_text(summary(finished_s=None).text)
     assert not (tmp_path / "told").exists()
     with pytest.raises(InputError, match=r"small\.yaml: No such file"):
@@ -231,7 +232,7 @@ def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
     assert (tmp_path / "told").exists()
 
 
-def test_a_night_goes_on_if_a_signal_or_a_failure_ended_it():
+def test_a_night_is_resumed_if_a_signal_or_a_failure_ended_it():
     cases = [
         ("inconclusive", "stopped by a signal", 1.0, False),
         ("slower", "stopped by a signal", 1.0, False),
@@ -248,7 +249,7 @@ def test_a_night_goes_on_if_a_signal_or_a_failure_ended_it():
         assert is_done(night) == done, (outcome, stopped)
 
 
-def test_an_alarm_is_new_until_it_was_told_however_often_its_night_goes_on():
+def test_an_alarm_is_new_until_it_was_reported_even_if_its_night_is_resumed():
     delivered, undelivered = summary(alarms=[ALARM]), summary(alarms=[ALARM], told=False)
     other = replace(ALARM, arm="on")
     known = replace(ALARM, known=True)
@@ -260,7 +261,7 @@ def test_an_alarm_is_new_until_it_was_told_however_often_its_night_goes_on():
         assert marked_known([ALARM], earlier_alarms(killed)) == [third]
 
 
-def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(tmp_path):
+def test_samples_since_a_time_are_counted_without_an_incomplete_line(tmp_path):
     run = write_run(tmp_path / "run", run_samples := samples(STREAM, pairs=6))
     with (run / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"star')
@@ -272,7 +273,7 @@ def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written
     assert new_sample_count(tmp_path / "none", 0.0) == 0
 
 
-def test_jobs_of_a_night_that_is_a_job_inherit_nothing_of_it(monkeypatch):
+def test_jobs_that_a_night_submits_do_not_inherit_variables_of_the_nights_own_job(monkeypatch):
     kept_names = ("SLURM_CONF", "SLURM_CLUSTERS", "OTHER")
     for name in ("SLURM_JOB_ID", "SLURMD_NODENAME", "SBATCH_ACCOUNT", *kept_names):
         monkeypatch.setenv(name, "x")

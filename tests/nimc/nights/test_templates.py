@@ -1,4 +1,4 @@
-"""The files that a site copies: `nimc` takes their command, and exports what they show."""
+"""Templates that a site copies: their commands are valid, and their metrics are exported."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def github() -> str:
 
 
 @pytest.mark.parametrize("command", [scrontab, gitlab, github])
-def test_the_command_is_one_that_nimc_takes(command):
+def test_nimc_accepts_the_command_of_each_template(command):
     program, group, name, *words = shlex.split(command())
     assert (Path(program).name, group, name) == ("nimc", "nights", "run")
     options = nights.run.make_context("run", words).params
@@ -66,7 +66,7 @@ def test_the_dashboard_shows_only_metrics_and_labels_that_are_exported():
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
-def test_options_of_scrontab_are_sbatchs():
+def test_options_in_scrontab_have_the_form_of_sbatchs_options():
     lines = (FOLDER / "scrontab").read_text().splitlines()
     options = [line.split()[1] for line in lines if line.startswith("#SCRON")]
     assert len(options) == 5

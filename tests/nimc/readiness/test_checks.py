@@ -1,4 +1,4 @@
-"""What ReFrame tells of the checks, and how its answer is kept."""
+"""ReFrame's description of the checks, and the cache that keeps it."""
 
 import json
 import os
@@ -39,13 +39,13 @@ class heir(base):
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of one's own; nothing is kept in memory either."""
+    """Returns the path of an empty cache. Descriptions in memory are dropped as well."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     checks.cached_checks.cache_clear()
     return tmp_path / "cache" / "nimc" / "checks.json"
 
 
-#: What ReFrame answers.
+#: ReFrame's description of the check `melt`.
 MELT = {
     "variables": ["steps", "rate"],
     "types": {"steps": {"name": "int", "default": 100}, "rate": {"name": "str"}},
@@ -61,7 +61,7 @@ MELT = {
 
 @pytest.fixture
 def queries(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Folders that ReFrame was asked for; it answers with one check."""
+    """Returns a list of the folders about which ReFrame is asked; it answers with one check."""
     folders: list[Path] = []
 
     def ask(command: list[str], *_: object, **__: object) -> ProgramAnswer:
@@ -80,7 +80,7 @@ def folder(tmp_path: Path, **files: str) -> Path:
     return checks_folder
 
 
-def test_campaigns_may_set_nothing_of_reframe_and_every_default():
+def test_campaigns_may_set_no_variable_of_reframe_and_all_defaults_are_valid():
     project_checks = checks_in(ROOT / "reframe_tests")
     stream = project_checks["stream"]
     assert {"iterations", "array_most", "comm_node", "direction", "warmups"} <= stream.settable
@@ -91,7 +91,7 @@ def test_campaigns_may_set_nothing_of_reframe_and_every_default():
         if check.types[name].name == "size"
     ]
     assert sizes == ["size", "array_most"]
-    # What has a key of its own is a factor all the same.
+    # Variables with a key of their own in campaigns are factors too.
     assert {"rate", "message"} <= stream.factors
     assert not {"rate", "arms", "pairs", "notes"} & stream.settable
     reframe_variables = set(rfm.RegressionTest.var_space)
@@ -117,7 +117,7 @@ def test_variables_are_inherited(tmp_path):
     assert declared["heir"].changes_within("rate")
     assert declared["heir"].types["inherited"] == VariableType("int", 1)
     assert declared["heir"].types["own"] == VariableType("str")
-    assert declared["heir"].environs == ("*",)  # of the mixin
+    assert declared["heir"].environs == ("*",)  # inherited from the mixin
 
 
 def test_a_check_that_cannot_be_read_is_named(tmp_path, cache):
@@ -131,7 +131,7 @@ def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, queries):
     first = checks_in(checks_folder)
     assert first["melt"].types["steps"] == VariableType("int", 100)
     assert checks_in(checks_folder) == first
-    checks.cached_checks.cache_clear()  # as another process would
+    checks.cached_checks.cache_clear()  # as if another process asked
     assert checks_in(checks_folder) == first
     assert len(queries) == 1
     folder(tmp_path, melt="x = 2\n")
@@ -163,7 +163,7 @@ def test_a_broken_or_foreign_cache_is_ignored(tmp_path, cache, queries, change):
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_reader_that_does_not_answer_is_reported_in_one_line(tmp_path, monkeypatch):
+def test_a_reframe_that_does_not_answer_is_reported_in_one_line(tmp_path, monkeypatch):
     def late(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("python", 1)
 
@@ -186,7 +186,7 @@ def test_a_reader_that_does_not_answer_is_reported_in_one_line(tmp_path, monkeyp
         (("tuple", None), ["1,2", 3], [], "anything"),
     ],
 )
-def test_values_by_the_type_and_the_range_of_a_variable(kind, accepted, refused, allowed):
+def test_values_are_accepted_by_type_and_range_of_a_variable(kind, accepted, refused, allowed):
     variable = VariableType(*kind)
     assert [variable.accepts(value) for value in accepted] == [True] * len(accepted)
     assert [variable.accepts(value) for value in refused] == [False] * len(refused)

@@ -1,4 +1,4 @@
-"""What doctor finds on a host, and how it shows it."""
+"""Findings of `nimc doctor` on a host, and how it prints them."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def checks_of_this_checkout():
 
 @pytest.fixture(scope="module")
 def diagnosis(tmp_path_factory):
-    """Diagnose a machine without a compiler; the only tool is not ready."""
+    """Returns the diagnosis of a machine without a compiler, whose only tool is not ready."""
     folder = tmp_path_factory.mktemp("checkout")
     checks = checks_of_this_checkout()
     with pytest.MonkeyPatch.context() as patch:
@@ -71,7 +71,7 @@ def diagnosis(tmp_path_factory):
 
 @pytest.fixture
 def quick_findings(monkeypatch):
-    """Findings without those about tools and ReFrame, which take long."""
+    """Leaves out findings about tools and ReFrame, which take long."""
     checks = checks_of_this_checkout()
     monkeypatch.setattr(needs, "tools", list)
     monkeypatch.setattr(facts, "checks_in", lambda _: checks)
@@ -164,13 +164,13 @@ def words_of(diagnosis, *, verbose: bool) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def test_what_is_limited_is_only_named_on_a_machine_that_is_ready():
+def test_limited_findings_are_only_named_if_the_machine_is_ready():
     words = words_of(DIAGNOSIS, verbose=False)
     assert "limited: RDMA devices, tool papi:caches, papi:hits (-v" in words
     assert "no such event" not in words
 
 
-def test_what_works_is_named_and_what_does_not_has_a_line():
+def test_findings_that_are_ok_are_named_and_others_have_a_line():
     words = words_of(replace(DIAGNOSIS, why="no compiler"), verbose=False)
     for shown in (
         "works: python, tool papi:stalls",
@@ -179,20 +179,20 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "p+e: lammps, stream q+e: nothing r+e: nothing",
         "amg, cns on p+e: no program amg, cns",
         "cns on q+e: no feature wheels or modules",
-        "stream on q+e, r+e: no compiler: 'cc' is empty",  # once for all environments
+        "stream on q+e, r+e: no compiler: 'cc' is empty",  # one line for all environments
         "box is not ready: no compiler",
     ):
         assert shown in words
 
 
-def test_verbose_has_a_line_for_what_works_too():
+def test_verbose_has_a_line_for_each_finding():
     lines = diagnosis_text(DIAGNOSIS, verbose=True).splitlines()
     assert "python                 ok       3.11" in lines
     assert "lammps on q+e: unknown, no module system on this host" in lines
 
 
 @pytest.mark.usefixtures("quick_findings")
-def test_invalid_files_are_findings_and_only_what_is_needed_keeps_a_machine_from_being_ready(root):
+def test_invalid_files_and_needed_findings_keep_a_machine_from_being_ready(root):
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
     node_findings = [fault_finding("locks", "none", needed=True), fault_finding("x", "none")]
@@ -207,7 +207,7 @@ def test_a_machine_without_files_is_refused_with_the_known_ones(root):
         examine("bix", root=root)
 
 
-def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
+def test_settings_are_read_from_a_configuration_that_prints_text(root):
     config = root / "configs/box.py"
     variable = "import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n"
     output = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
@@ -227,7 +227,10 @@ def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
 
 
 def test_a_compiler_whose_programs_may_not_run_needs_another_folder(tmp_path, monkeypatch):
-    """execve(2): EACCES if the file system is mounted noexec, as if the file has no x bit."""
+    """On a file system that is mounted noexec, execve(2) fails with EACCES.
+
+    The stand-in makes a program without permission to execute, which fails in the same way.
+    """
     compiler = program(tmp_path, "mycc", 'for last; do :; done; : >"$last"')
     monkeypatch.setenv("CC", str(compiler))
     finding = needs.c_compiler(needed=True)
@@ -254,7 +257,7 @@ def config_finding(root):
 
 
 def test_settings_of_a_sites_reframe_do_not_count(root, tmp_path, monkeypatch):
-    """ReFrame reads `settings.py` of each folder of RFM_CONFIG_PATH, whatever -C says."""
+    """ReFrame reads `settings.py` of each folder in RFM_CONFIG_PATH, even with the option -C."""
     (tmp_path / "settings.py").write_text("raise RuntimeError('no $SCRATCH')\n")
     monkeypatch.setenv("RFM_CONFIG_PATH", str(tmp_path))
     config = root / "configs/box.py"
@@ -310,7 +313,10 @@ RESERVED = {"policy": "reservation", "reservation": "nimc"}
 
 @pytest.fixture
 def origins_findings(monkeypatch):
-    """Return a function: findings about origins whose reservation is this, or raises this."""
+    """Return a function that gives the findings about origins in a reservation.
+
+    Its argument is the reservation, or an error that is raised instead.
+    """
 
     def find(current):
         def check(_machine, nodes, needed_s):
@@ -348,7 +354,7 @@ def test_a_reservation_that_is_not_usable_now_is_missing(origins_findings):
 
 @pytest.fixture
 def spack_root(tmp_path, monkeypatch):
-    """A Spack 1.1.0 that answers for its version alone."""
+    """Returns the folder of a stand-in for Spack 1.1.0, which only prints its version."""
     program(tmp_path / "bin", "spack", "echo 1.1.0")
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
@@ -356,7 +362,7 @@ def spack_root(tmp_path, monkeypatch):
 
 
 def set_up_spack(spack_root, fortran):
-    """Write what `nimc spack setup` leaves for the machine `box`, with a Fortran compiler."""
+    """Write the files of `nimc spack setup` for the machine `box`, with a Fortran compiler."""
     tree = layout("box")
     tree.config.mkdir(parents=True)
     settings = SpackSettings(
@@ -434,7 +440,7 @@ def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memo
 
 
 @pytest.mark.parametrize(("policy", "state"), [("same_host", "missing"), ("hetjob", "limited")])
-def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, state):
+def test_an_unknown_size_of_the_caches_must_be_set(monkeypatch, policy, state):
     def unknown(_):
         raise InputError("the size is unknown; allowed: facts: {llc: SIZE}")
 
@@ -451,7 +457,7 @@ PARTITIONS = [
 ]
 
 
-def test_a_partition_in_the_origins_reservation_is_none_for_targets():
+def test_a_partition_in_the_origins_reservation_cannot_be_used_for_targets():
     (finding,) = needs.targets(machine(origins=RESERVED), PARTITIONS)
     assert (finding.state, finding.needed) == ("missing", True)
     assert finding.detail.startswith("a: ")
@@ -459,7 +465,7 @@ def test_a_partition_in_the_origins_reservation_is_none_for_targets():
     assert "access" in finding.remedy
 
 
-def test_a_partition_that_the_configuration_lacks_is_none_for_targets():
+def test_a_partition_that_the_configuration_lacks_cannot_be_used_for_targets():
     targets = machine(origins=RESERVED, partition="d")
     (finding,) = needs.targets(targets, PARTITIONS[1:])
     assert (finding.state, finding.needed) == ("missing", True)
@@ -475,7 +481,7 @@ def test_a_partition_that_the_configuration_lacks_is_none_for_targets():
         (machine("hetjob"), PARTITIONS),
     ],
 )
-def test_other_partitions_are_for_targets(targets, partitions):
+def test_other_partitions_can_be_used_for_targets(targets, partitions):
     assert needs.targets(targets, partitions) == []
 
 
@@ -507,7 +513,7 @@ SLURM_PARTITIONS = [
 
 @pytest.mark.parametrize(("default", "shared"), [("NO", "a, c: "), ("YES", "a: ")])
 def test_partitions_whose_jobs_may_share_a_target_are_named(tmp_path, monkeypatch, default, shared):
-    """`e` gives whole nodes, also to `c`, which names no partition, if `e` is the default."""
+    """`e` gives whole nodes. `c` names no partition, so it uses `e` if that is Slurm's default."""
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     monkeypatch.setenv("PATH", environment["PATH"])
     partition_a = "PartitionName=a OverSubscribe=NO"
@@ -526,7 +532,7 @@ def test_partitions_whose_jobs_may_share_a_target_are_named(tmp_path, monkeypatc
 def test_a_partition_may_ignore_that_a_job_asks_for_whole_nodes(
     tmp_path, monkeypatch, mode, shared
 ):
-    """By _resolve_shared_status() of slurmctld, if `FORCE` allows several jobs."""
+    """In _resolve_shared_status() of slurmctld, this is so if `FORCE` allows several jobs."""
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     monkeypatch.setenv("PATH", environment["PATH"])
     program(tmp_path, "scontrol", f"echo 'PartitionName=b OverSubscribe={mode} TotalCPUs=8'")
@@ -565,7 +571,7 @@ def test_a_host_without_rdma_devices_is_limited():
     assert finding.state == "limited"
 
 
-def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
+def test_a_tool_has_one_line_if_all_its_forms_have_the_same_fault(monkeypatch):
     fault = "counts none of a, b on this host (measure elsewhere)"
     faults = {"p:x": fault, "p:y": fault, "q": None, "r:x": fault, "r:y": fault, "r:z": None}
     tools = {name: Mock(why_missing=Mock(return_value=fault)) for name, fault in faults.items()}
@@ -579,8 +585,8 @@ def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
     ]
 
 
-def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_none(monkeypatch):
-    """Without slurm.conf `sbatch --version` fails, as `scontrol ping` does."""
+def test_an_unknown_version_of_slurm_is_not_printed_beside_slurms_error(monkeypatch):
+    """Without slurm.conf, both `sbatch --version` and `scontrol ping` fail."""
     message = "scontrol: fatal: no configuration source"
     answer = ProgramAnswer("scontrol", 1, "", message)
     monkeypatch.setattr(client.shutil, "which", lambda name: f"/bin/{name}")
@@ -596,7 +602,7 @@ def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_no
     [
         ("slurm", "same_job", "missing", "Slurm accounting storage is disabled"),
         ("squeue", "same_job", "ok", "job states come from the queue"),
-        # ReFrame looks for the job's id, and squeue lists its components as ID+0 and ID+1.
+        # ReFrame looks for the id of the job, but squeue lists its components as ID+0 and ID+1.
         ("squeue", "hetjob", "missing", "(hetjob)"),
     ],
 )

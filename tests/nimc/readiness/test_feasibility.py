@@ -1,4 +1,7 @@
-"""`nimc plan`, `nimc run` and `nimc doctor` agree on machines with a deliberate fault."""
+"""`nimc plan`, `nimc run` and `nimc doctor` name the same fault of a machine.
+
+Each machine here has a deliberate fault.
+"""
 
 import shutil
 from collections.abc import Mapping
@@ -25,7 +28,7 @@ site_configuration = {
 STREAM = "{check: stream, expect: 1s}"
 LAMMPS = "{check: lammps, expect: 1s}"
 FOUR_NODES = "{check: lammps_scaling, expect: 1s, set: {nodes: 4}}"
-#: As Slurm prints it.
+#: Command of Slurm -> shell code that prints what Slurm prints.
 ANSWERS = {
     "sbatch": "echo slurm 22.05.8",
     "srun": "echo slurm 22.05.8",
@@ -38,15 +41,15 @@ ANSWERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FaultyMachine:
-    """A machine with a fault, and what commands show of it."""
+    """A machine with a fault, and how commands report it."""
 
     #: Changes of the configuration and of the site file: old text -> new text.
     config: Mapping[str, str] = field(default_factory=dict)
     site: Mapping[str, str] = field(default_factory=dict)
-    #: Slurm's programs that answer otherwise (None: there is no such program).
+    #: Commands of Slurm with other answers than in `ANSWERS`; None: the command is missing.
     answers: Mapping[str, str | None] = field(default_factory=dict)
     workload: str = STREAM
-    #: Shown by all three commands; empty if nothing is wrong.
+    #: Text that all three commands print; empty if the machine has no fault.
     fault: str
     #: Exit status of `plan`, `run` and `doctor`.
     plan_status: int = 1
@@ -146,8 +149,9 @@ def changed(text: str, changes: Mapping[str, str]) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder for a checkout; programs are those of its `bin`: no Slurm, and a ReFrame that
-    does nothing.
+    """Returns a folder for a checkout. Only programs in its `bin` are found.
+
+    These include a ReFrame that does nothing, but no Slurm.
     """
     programs = tmp_path / "bin"
     reframe = program(programs, "reframe", 'case "$*" in *" -r "*) touch "$0.ran";; esac')
@@ -159,7 +163,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "spack"))
     monkeypatch.setattr("conductor.injectors.mpi_put.SOURCE_FOLDER", tmp_path)
     monkeypatch.setattr("records.processes.become_subreaper", lambda: None)
-    # Nothing of another host is remembered.
+    # Answers from other tests are not remembered.
     monkeypatch.setattr("reframe_tests.factors.why_missing", why_missing.__wrapped__)
     # Tools take long to examine.
     monkeypatch.setattr("nimc.readiness.needs.tools", list)
@@ -201,7 +205,7 @@ def test_plan_run_and_doctor_agree(folder, command, machine):
         assert bool(document["why"]) == (machine.plan_status == 1)
         assert machine.fault in document["why"]
 
-    # A run ends with it, in one line, before anything is made.
+    # `nimc run` ends with the fault in one line, before it makes any file.
     if machine.fault:
         results = folder / "results"
         words = ("run", campaign, "--machine", "box", "--results", results)
@@ -209,7 +213,7 @@ def test_plan_run_and_doctor_agree(folder, command, machine):
         assert not results.exists()
         assert not (folder / "bin/reframe.ran").exists()
 
-    # Doctor shows it if no campaign could run.
+    # `nimc doctor` shows the fault if no campaign could run.
     command("doctor", "--machine", "box", code=machine.doctor_status)
     text = " ".join(command.out.split())
     assert ("box is ready" in text) == (machine.doctor_status == 0)
@@ -241,7 +245,7 @@ def test_a_launcher_that_may_not_reach_the_origins_is_named(
     assert ("mpiexec of mpi_put " in " ".join(command.out.split())) == doubted
 
 
-def test_a_workload_that_runs_nowhere_has_its_reason_in_the_table(folder, command):
+def test_the_plan_has_the_reason_why_a_workload_runs_nowhere(folder, command):
     checkout(folder, CONFIG, SITE)
     command(
         "plan", write_campaign(folder, "{check: hpccg, expect: 10s}"), "--machine", "box", code=1

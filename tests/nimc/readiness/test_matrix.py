@@ -1,6 +1,7 @@
-"""What runs where, and why not: by a table, and with modules of a real system.
+"""Which workloads can run in which environments, and why not in others.
 
-Nodes from sinfo. The lines are those of Slurm 22.05 for `sinfo -N -h -o '%N %T'`.
+Modules come from a stand-in and from real module systems. Lines about nodes are those that Slurm
+22.05 prints for `sinfo -N -h -o '%N %T'`.
 """
 
 import os
@@ -21,12 +22,12 @@ from records.slurm.client import ask_nodes
 from records.slurm.parse_nodes import SlurmNode, nodes_in
 from tests.nimc.checkouts import program as program_of
 
-#: The variable of a module system -> the program that it names.
-SYSTEMS = {
+#: Variable of a module system -> the program that it names.
+MODULE_SYSTEMS = {
     "LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod",
     "MODULES_CMD": "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
 }
-#: Stands in for Lmod: knows `tool/1.0` alone, and prints what Lmod prints.
+#: A stand-in for Lmod. It knows only `tool/1.0`, and prints what Lmod prints.
 STAND_IN = """\
 test "$1 $2" = "bash load" || exit 1
 case $3 in
@@ -36,13 +37,14 @@ case $3 in
   *) echo "Lmod has detected the following error: unknown: $3" >&2; echo false ;;
 esac
 """
+#: A check that is compiled with the environment's compiler.
 COMPILES = CheckDescription(variables=frozenset(), environs=("*",), compiles=True)
-#: Compiled by Spack, or with its compiler.
+#: A check that Spack compiles, or the environment's compiler.
 BUILT = replace(COMPILES, from_spack=True)
 PROGRAM = CheckDescription(
     variables=frozenset(), environs=("+spack", "+wheels"), program="melt", from_spack=True
 )
-#: Spack has no recipe of it.
+#: A check whose program Spack has no recipe for.
 OWN = CheckDescription(variables=frozenset(), environs=("+spack",), program="umt")
 IDLE = SlurmNode("n1", "idle")
 DOWN = SlurmNode("n2", "down")
@@ -50,7 +52,7 @@ DOWN = SlurmNode("n2", "down")
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A search path with `melt` and `mycc` alone."""
+    """Returns a search path with the programs `melt` and `mycc` only."""
     for name in ("melt", "mycc"):
         program_of(tmp_path / "bin", name, "")
     return str(tmp_path / "bin")
@@ -80,7 +82,7 @@ def path(tmp_path: Path) -> str:
         ),
     ],
 )  # fmt: skip
-def test_the_first_thing_that_is_missing_is_named(
+def test_the_first_missing_requirement_is_named(
     path: str, check: CheckDescription, features: list[str], compiler: str, missing: list[str],
     nodes: list[SlurmNode] | None, spack: str, expected: tuple[str, str],
 ) -> None:  # fmt: skip
@@ -94,16 +96,16 @@ def test_the_first_thing_that_is_missing_is_named(
         assert can_run(check, environment, offer, 2) == ("no", reason)
 
 
-def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
+def test_a_program_with_a_path_in_the_site_file_is_looked_for_there(path: str) -> None:
     environment = PartitionEnvironment(
         partition="p", environment="e", features=frozenset(["spack"]), compiler=""
     )
     named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
     offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
     assert can_run(OWN, environment, offer) == ("yes", "")
-    # In place of the one that Spack would build.
+    # The named program is used instead of the one that Spack would build.
     assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
-    # What only a job can tell is unknown.
+    # If only a job can show whether a check can run, this is unknown.
     modules_check = CheckDescription(
         variables=frozenset(), environs=("+modules",), program="theirs"
     )
@@ -120,7 +122,7 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     )
     on_path = can_run(modules_check, environment, Offer(ModuleLoad([], path)))
     assert on_path == ("unknown", "no program theirs on this host")
-    # The environments of a third-party check are named.
+    # A third-party check may name its environments.
     theirs = CheckDescription(variables=frozenset(), environs=("p+e", "q+e"))
     assert can_run(theirs, environment, Offer(ModuleLoad([], path))) == ("yes", "")
     elsewhere = CheckDescription(variables=frozenset(), environs=("q+e",))
@@ -138,28 +140,30 @@ def test_modules_are_loaded_one_by_one(tmp_path: Path, path: str) -> None:
     loaded = program.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
     assert loaded.missing == ["nope/1"]
     assert loaded.path.startswith(f"{path}:")
-    # Without a module system nothing is known; the host may have one on its PATH.
+    # Without a module system, nothing is known about modules.
     bare = {"PATH": str(tmp_path)}
     assert program.load_modules(["a/1"], bare) is None
     assert program.load_modules([], bare) == ModuleLoad([], str(tmp_path))
 
 
-@pytest.mark.parametrize("variable", SYSTEMS)
-def test_a_real_module_system(tmp_path: Path, path: str, variable: str) -> None:
-    """As where the login shell is not bash, so that `module` is no function of it."""
-    if not Path(SYSTEMS[variable]).is_file():
-        pytest.skip(f"no {SYSTEMS[variable]}")
+@pytest.mark.parametrize("variable", MODULE_SYSTEMS)
+def test_modules_are_loaded_with_a_real_module_system(
+    tmp_path: Path, path: str, variable: str
+) -> None:
+    """The shell has no function `module`, as if the login shell were not bash."""
+    if not Path(MODULE_SYSTEMS[variable]).is_file():
+        pytest.skip(f"no {MODULE_SYSTEMS[variable]}")
     for version in ("9.9", "10.1"):
         file = tmp_path / "modulefiles" / "hpccg" / version
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"#%Module1.0\nprepend-path PATH {path}\n")
     (tmp_path / "programs").mkdir()
-    for name in ("bash", "tclsh", "tclsh8.6"):  # of the host's programs these alone: no modulecmd
+    for name in ("bash", "tclsh", "tclsh8.6"):  # no other program of the host, such as modulecmd
         (tmp_path / "programs" / name).symlink_to(f"/usr/bin/{name}")
     environment = {
         "PATH": str(tmp_path / "programs"),
         "HOME": str(tmp_path),
-        variable: SYSTEMS[variable],
+        variable: MODULE_SYSTEMS[variable],
         "MODULEPATH": str(tmp_path / "modulefiles"),
     }
     loaded = program.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
@@ -167,7 +171,9 @@ def test_a_real_module_system(tmp_path: Path, path: str, variable: str) -> None:
     assert loaded.path.split(":")[0] == path
 
 
-def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_matrix_of_two_workloads_and_three_environments(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "none"))
     environment = stand_in(tmp_path, path)
     monkeypatch.setenv("PATH", environment["PATH"])
@@ -216,7 +222,10 @@ def test_a_program_is_looked_for_on_the_path_that_variables_set(
     environment_variables: list[list[str]],
     runs: str,
 ) -> None:
-    """As by `export NAME="VALUE"` in a job script, the partition's before the environment's."""
+    """Variables are set as `export NAME="VALUE"` does in a job script.
+
+    Those of the partition are set before those of the environment.
+    """
 
     def filled(variables: list[list[str]]) -> list[list[str]]:
         return [
@@ -233,13 +242,13 @@ def test_a_program_is_looked_for_on_the_path_that_variables_set(
     assert (cell.runs, cell.reason) == (runs, "" if runs == "yes" else "no program melt")
 
 
-def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_nodes() -> None:
+def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_ignored() -> None:
     nodes = [SlurmNode("node1", "idle"), SlurmNode("node2", "mixed")]
     assert nodes_in("node1 idle\nnode2 mixed\nnode2 mixed\n") == nodes
     assert nodes_in("sinfo: error: Unable to contact\n\n--x idle\nn1\nn2 ???\n") == []
 
 
-def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_is_asked_for_the_nodes_of_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm 22.05.8 and 26.05.3 refuse `--all` beside `--partition`, and show a hidden partition
     if one of the two is there: `src/sinfo/opts.c`.
     """

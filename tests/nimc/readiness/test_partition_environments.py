@@ -1,4 +1,4 @@
-"""Which environments accept a check, by ReFrame's own rules."""
+"""Which environments are valid for a check, compared with ReFrame's own rules."""
 
 import json
 import subprocess
@@ -17,8 +17,8 @@ from nimc.readiness.reframe_config import (
 )
 from records.errors import InputError
 
-#: Asks ReFrame whether an environment is valid for a check.
-_REFRAME = """
+#: Code that asks ReFrame whether environments are valid for checks.
+_ASK_REFRAME = """
 import json, sys
 from reframe.core.environments import ProgEnvironment
 from reframe.core.runtime import _is_valid_env
@@ -54,21 +54,21 @@ def check(*environs: str, compiles: bool = False) -> CheckDescription:
     return CheckDescription(variables=frozenset(), environs=environs, compiles=compiles)
 
 
-def test_conditions_hold_where_reframe_says_so():
+def test_conditions_of_environments_are_evaluated_as_reframe_does():
     answer = subprocess.run(
-        [sys.executable, "-c", _REFRAME, json.dumps(CASES)],
+        [sys.executable, "-c", _ASK_REFRAME, json.dumps(CASES)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     ours = [environment(features=features).accepted_by(required) for features, required in CASES]
     assert ours == json.loads(answer.stdout)
     assert {True, False} == set(ours)
-    # Properties are not judged.
+    # Conditions on properties are ignored.
     assert all(
         environment().accepted_by([condition]) for condition in ("%gpu=a100", "+a %gpu=a100")
     )
 
 
-def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
+def test_a_check_that_no_environment_accepts_is_found_from_the_settings():
     environments = [
         environment("spack", ["spack"], compiler=""),
         environment("gnu", [], compiler=""),
@@ -84,7 +84,7 @@ def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
     assert checks_without_environment(checks, [environment("gnu", ["wheels"])]) == []
 
 
-def test_an_environment_of_a_partition_has_the_modules_of_both():
+def test_an_environment_in_a_partition_has_the_modules_of_both():
     settings = ReframeSettings(
         environment={},
         partitions=[
@@ -123,8 +123,8 @@ NAMES = {
         ("my-login1", "localhost"),
     ],
 )
-def test_the_machine_that_names_the_host(host, machine):
+def test_the_machine_is_the_one_whose_patterns_match_the_host(host, machine):
     assert machine_of_host(NAMES, host) == machine
-    # Two machines match: the user must choose.
+    # If two machines match, the user must choose.
     with pytest.raises(InputError, match=r"'login1'; allowed: cluster, other$"):
         machine_of_host(NAMES, "login1")

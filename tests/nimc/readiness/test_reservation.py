@@ -1,4 +1,4 @@
-"""Reservations of origins: as Slurm 22.05 shows them, and requests worked out by hand."""
+"""Reservations of origin nodes: lines that Slurm 22.05 prints, and commands that make them."""
 
 import re
 from datetime import datetime
@@ -39,7 +39,7 @@ def reserved_machine(
 
 
 def faults_of(line: str, *, nodes: int = 1, needed_s: float = 60, user: str = "root") -> list[str]:
-    """Return why the reservation of a line does not suffice, half an hour before its end."""
+    """Return why the reservation in a line is not enough, half an hour before its end."""
     reservation = parse_reservation(line)
     return shortcomings(reservation, nodes, needed_s, user, [], HALF_AN_HOUR_BEFORE_ITS_END)
 
@@ -106,7 +106,7 @@ def test_a_key_of_the_site_file_that_the_command_needs_is_named(box, key):
 
 @pytest.fixture
 def relative_times(tmp_path, monkeypatch):
-    """A user whom Slurm shows relative times, and one reservation, `nimc`."""
+    """Sets up a user for whom Slurm prints relative times. The only reservation is `nimc`."""
     relative = LINE.replace("2026-11-21T", "Tomorr ")
     script = (
         '[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
@@ -118,7 +118,7 @@ def relative_times(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("relative_times")
-def test_a_reservation_is_found_whatever_times_a_user_is_shown():
+def test_a_reservation_is_found_even_if_slurm_prints_relative_times():
     assert find_reservation("nimc") == parse_reservation(LINE)
     assert find_reservation("none") is None
 
@@ -144,7 +144,7 @@ def test_a_reservation_that_suffices_is_returned(monkeypatch):
 
 @pytest.fixture
 def scontrol(monkeypatch):
-    """Return a function: from now on `scontrol` gives these answers; returns its commands."""
+    """Return a function that sets the next answers of `scontrol`, and returns its commands."""
 
     def answer_with(*answers: ProgramAnswer) -> list[list[str]]:
         remaining, commands = [*answers], []
@@ -181,7 +181,7 @@ def test_a_reservation_is_removed_by_its_name(scontrol):
     assert commands == [["scontrol", "delete", "ReservationName=nimc"]]
 
 
-def test_what_slurm_refuses_is_a_command_for_an_operator(scontrol):
+def test_a_command_that_slurm_refuses_is_printed_for_an_operator(scontrol):
     scontrol(DENIED)
     with pytest.raises(MachineError, match=r"denied; .*: scontrol create reservation Reservation"):
         create(reserved_machine(), 90, None)

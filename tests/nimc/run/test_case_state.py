@@ -1,4 +1,7 @@
-"""How far a case is, by the pairs that are complete; why a block failed, in one line."""
+"""The state of a case, from its complete pairs, and the reason of a failed block in one line.
+
+A pair is complete if every arm has an accepted run in it.
+"""
 
 import json
 from dataclasses import replace
@@ -39,14 +42,14 @@ def state(run: Path, rule: StoppingRule = RULE) -> CaseState:
     return case_state(run, "stream", TREATED, rule)
 
 
-def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
+def test_a_pair_counts_if_every_arm_has_an_accepted_run(tmp_path, monkeypatch):
     assert (state(tmp_path).pairs, state(tmp_path).next_block_index) == (0, 0)
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
     now = state(tmp_path)
     assert (now.pairs, now.next_block_index, now.rejected_pairs) == (1, 1, 0)
     assert now.pairs_by_treatment == {"on": 2, "aa": 1}
     assert now.pairs_to_measure(Pairs(floor=6)) == 5
-    (tmp_path / "logs/stream/3").mkdir(parents=True)  # a block that left no sample
+    (tmp_path / "logs/stream/3").mkdir(parents=True)  # a block without samples
     assert state(tmp_path).next_block_index == 4
     monkeypatch.setenv("FAKE", "reject")
     write(tmp_path, 4, [(pair, arm) for pair in range(2) for arm in ARMS])
@@ -62,7 +65,7 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
     ("complete", "rejected", "rejected_before", "next_pairs"),
     [(4, 5, 0, 2), (4, 6, 0, 0), (0, 6, 6, 6), (0, 11, 6, 6), (0, 12, 6, 0)],
 )
-def test_a_session_ends_when_as_many_pairs_are_rejected_as_the_cap_allows(
+def test_a_session_ends_if_it_rejects_as_many_pairs_as_the_case_may_have(
     complete, rejected, rejected_before, next_pairs
 ):
     now = CaseState({"on": complete}, next_block_index=1, rejected_pairs=rejected)
@@ -76,25 +79,25 @@ PAIRS = Pairs(floor=6, cap=20, precision=0.01, block=5)
     ("pairs", "done", "next_pairs"),
     [
         ({"on": 6, "aa": 6}, True, 0),
-        ({"on": 6, "aa": 6}, False, 2),  # to the next look
+        ({"on": 6, "aa": 6}, False, 2),  # up to the next interim analysis
         ({"on": 8, "aa": 8}, False, 4),
-        ({"on": 18, "aa": 18}, False, 2),  # never beyond the cap
+        ({"on": 18, "aa": 18}, False, 2),  # at most up to the cap
         ({"on": 20, "aa": 20}, False, 0),
-        ({"on": 6, "aa": 4}, True, 2),  # the floor holds for every arm
-        # A control gets no pairs beyond the cap of the others.
+        ({"on": 6, "aa": 4}, True, 2),  # every arm needs the minimum of pairs
+        # If another arm has reached the cap, a control gets no further pairs.
         ({"on": 6, "spin": 4}, False, 2),
         ({"on": 19, "spin": 4}, False, 1),
         ({"on": 20, "spin": 4}, False, 0),
         ({"on": 4, "spin": 9}, False, 2),
     ],
 )
-def test_a_case_goes_on_until_it_is_done(pairs, done, next_pairs):
+def test_a_case_is_measured_further_until_it_is_done(pairs, done, next_pairs):
     now = CaseState(pairs, next_block_index=1, done=done)
     assert now.pairs_to_measure(PAIRS) == next_pairs
 
 
 def test_a_case_is_done_when_its_effects_are_decided(tmp_path):
-    """The made samples are 1.5 times as slow in every pair; seven decide, and four do not."""
+    """The arm `on` is slower in every pair of the made samples. Seven pairs decide, four do not."""
     write(tmp_path, 0, [(pair, arm) for pair in range(4) for arm in ARMS])
     assert not state(tmp_path).done
     write(tmp_path, 1, [(pair, arm) for pair in range(4, 7) for arm in ARMS])
@@ -106,7 +109,7 @@ def test_a_case_is_done_when_its_effects_are_decided(tmp_path):
 
 
 def failed(phase: str, reason: str) -> dict[str, str]:
-    """As ReFrame 4.10 reports a test case, what does not matter left out."""
+    """Return a failed test case of ReFrame 4.10's report, without irrelevant keys."""
     return {"result": "fail", "fail_phase": phase, "fail_reason": reason}
 
 
@@ -117,9 +120,9 @@ STOPPED = {"state": "cancelled", "reason": "stopped by a signal, or the owner pr
 TIMEOUT = json.dumps({"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"})
 UNMET = failed("performance", "failed to meet reference")
 NO_PAIR = failed("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3 % of its rate")
-#: As a check leaves it, with a line for each environment.
+#: Content of a check's file `skipped.json`: a line for each environment.
 SKIPPED = json.dumps(["test_HPCCG is not on PATH", "nimc: no Spack is set up"])
-#: As ReFrame 4.10.4 prints it, colours included.
+#: Output of ReFrame 4.10.4, with its colours.
 UNLOADED = """\
 \x1b[33mWARNING: skipping test file 'run/checks/x.py': reframe error: x.py: was changed
 rerun with '-v' for a backtrace\x1b[0m
@@ -131,17 +134,20 @@ rerun with '-v' for a backtrace\x1b[0m
     [
         (0, None, [], {}, None),
         (0, DONE, [], {}, None),
-        # The conductor is asked first, whatever the status: ReFrame ignores that of programs.
+        # The conductor's reason comes first, even if the status is 0: ReFrame ignores the exit
+        # status of programs.
         (0, DIED, [failed("sanity", "x")], {}, "injector_died: writer 0: signal 9"),
         (1, {"state": "no_fom", "reason": "x" * 5000}, [], {}, f"no_fom: {'x' * 389}..."),
         (1, DIED, [failed("sanity", "x")], {}, "injector_died: writer 0: signal 9"),
-        # But what Slurm says of its job goes before.
+        # Slurm's reason for the end of the job comes before the conductor's.
         (1, STOPPED, [], {"job.json": TIMEOUT}, "time_limit: Slurm: job state TIMEOUT"),
-        # A result is no failure of the block, wherever else the check was skipped.
+        # A missed reference or limit is a result, and no failure of the block. The check may have
+        # been skipped in other environments.
         (1, DONE, [UNMET], {}, None),
         (1, DONE, [NO_PAIR], {}, None),
         (1, DONE, [UNMET, SKIP], {}, None),
-        # Without the conductor's word ReFrame's report, else its last error or line, else nothing.
+        # Without a reason of the conductor, it is taken from ReFrame's report, then from its last
+        # error, then from its last line.
         (1, None, [PASS, failed("compile", "no\ncc")], {}, "ReFrame failed in 'compile': no cc"),
         (1, None, [], {"reframe.log": "ERROR: no x\nbye\n\n"}, "status 1: ERROR: no x (LOG)"),
         (

@@ -1,4 +1,4 @@
-"""What ends a case is what the report says, in a campaign of made cases."""
+"""A case ends by the same verdict that the report shows, in a campaign of made cases."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,11 @@ from tests.analysis.synthetic import Case, samples
 from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_machine, made_request
 
-#: Case -> seed of its pairs. Of 161 and of 185 alone, eight pairs show the baseline to differ from
-#: itself.
+#: Case -> seed of its pairs. With the seeds 161 and 185, the first eight pairs show that the
+#: baseline differs from itself, if a case is judged separately from the others.
 SEEDS = {f"c{seed:04}": seed for seed in (1, 161, 3, 185, 5, 6)}
 CASES = sorted(SEEDS)
-#: Verdicts are looked at after eight pairs; the twelfth is the last.
+#: The first interim analysis is after eight pairs. A case has at most twelve.
 FLOOR, CAP = 8, 12
 CAMPAIGN = Campaign.model_validate(
     {
@@ -39,7 +39,7 @@ CAMPAIGN = Campaign.model_validate(
 
 @pytest.fixture
 def campaign_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRunner]:
-    """Measures cases without any effect."""
+    """Yields a runner of the campaign. Its cases are made samples without any effect."""
     case_samples = {
         name: samples(
             Case(name=name, unit="B/s", better="higher", base=14e9, effects={"on": 1.0, "aa": 1.0}),
@@ -77,12 +77,12 @@ def campaign_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
-    """Case -> its effect."""
+    """Return the results of the effects: case -> result."""
     return {row.case: row for row in results(samples, rule) if row.role == "effect"}
 
 
-def test_the_time_left_at_the_start_is_that_of_the_plan(campaign_runner):
-    """Each case has eight pairs at least; its twelve take another block."""
+def test_the_time_left_at_the_start_agrees_with_the_plan(campaign_runner):
+    """Each case has at least eight pairs. Up to twelve pairs take another block."""
     sums = campaign_runner.request.plan().sums
     expected = expected_total(
         campaign_runner.expected(case) for case in campaign_runner.request.campaign.cases
@@ -92,8 +92,8 @@ def test_the_time_left_at_the_start_is_that_of_the_plan(campaign_runner):
 
 
 @pytest.mark.slow
-def test_no_case_ends_as_unstable_that_the_report_calls_open(campaign_runner):
-    """No case has an effect; judged alone, two would end as 'baseline unstable'."""
+def test_no_case_ends_as_unstable_if_the_report_calls_it_undecided(campaign_runner):
+    """No case has an effect. If judged separately, two cases would end as 'baseline unstable'."""
     assert campaign_runner.run_all() == []
     rule = StoppingRule.from_header(load_header(campaign_runner.run))
     assert rule == campaign_runner.stopping_rule
@@ -107,7 +107,9 @@ def test_no_case_ends_as_unstable_that_the_report_calls_open(campaign_runner):
     assert [row.verdict for row in alone].count(Verdict.BASELINE_UNSTABLE) == 2
 
 
-def test_a_case_that_a_later_one_opens_again_goes_on(campaign_runner, monkeypatch):
+def test_a_case_is_continued_if_the_samples_of_a_later_case_make_it_undecided(
+    campaign_runner, monkeypatch
+):
     last = campaign_runner.run / "samples" / f"{CASES[-1]}.jsonl"
 
     def is_done(_: Path, case: str, __: StoppingRule) -> bool:

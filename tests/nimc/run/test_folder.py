@@ -1,4 +1,4 @@
-"""A run's folder: who holds it, and which sessions add to it."""
+"""The folder of a run: its lock, and which sessions of `nimc run` may add samples to it."""
 
 import errno
 import fcntl
@@ -50,7 +50,7 @@ def header(quick: Request) -> RunHeader:
 
 
 def test_a_file_system_without_locks_is_not_taken_for_another_nimc(tmp_path, monkeypatch, header):
-    """As flock() fails on Lustre that is mounted without the option flock."""
+    """flock() fails like this on Lustre if it is mounted without the option flock."""
 
     def flock(*_: object) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -61,24 +61,24 @@ def test_a_file_system_without_locks_is_not_taken_for_another_nimc(tmp_path, mon
 
 
 def make_unfinished(results: Path, header: RunHeader) -> Path:
-    """Make an unfinished run, as `nimc run` leaves it."""
+    """Make an unfinished run, with the files that `nimc run` leaves."""
     with open_run(results, header) as folder:
         (folder.path / "samples").mkdir()
         (folder.path / "samples/lammps.jsonl").touch()
     return folder.path
 
 
-def test_of_three_that_begin_at_once_one_has_the_run(tmp_path, monkeypatch, header):
-    """Otherwise each would find no run, and make one."""
+def test_only_one_of_three_simultaneous_sessions_gets_the_run(tmp_path, monkeypatch, header):
+    """Without a lock, each of them would find no run, and would make one."""
     begun, ended = threading.Barrier(3), threading.Barrier(3)
 
     def find_slowly(*words: Any) -> Any:
         latest = find_latest(*words)
-        time.sleep(0.1)  # in which the others would find none either
+        time.sleep(0.1)  # without a lock, the others would find no run in this time either
         return latest
 
     def begin(_: int) -> str:
-        """Return the name of the run, or why there is none."""
+        """Return the name of the opened run, or the reason of the refusal."""
         begun.wait()
         try:
             with open_run(tmp_path, header) as folder:
@@ -98,7 +98,7 @@ def test_of_three_that_begin_at_once_one_has_the_run(tmp_path, monkeypatch, head
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"])
-def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused(name):
+def test_a_name_that_is_a_path_or_cannot_be_printed_is_refused(name):
     with pytest.raises(ValueError, match=r"; allowed: .*'/'"):
         plain_name(name)
 
@@ -110,14 +110,14 @@ def test_a_plain_name_may_have_blanks_and_any_letters():
 REPRODUCED = Reproduced("quick-elsewhere-20261101-000000", "f" * 64)
 
 
-def test_a_run_that_reproduces_another_has_its_seed(tmp_path, header):
+def test_a_run_that_reproduces_another_run_has_the_seed_of_that_run(tmp_path, header):
     path = make_unfinished(tmp_path, replace(header, reproduces=REPRODUCED))
     stored = load_header(path)
     assert stored.reproduces == REPRODUCED
     assert stored.seed == run_seed(REPRODUCED.digest, REPRODUCED.run)
 
 
-def test_a_run_that_reproduces_another_is_resumed_apart_from_its_own_campaign(tmp_path, header):
+def test_a_reproduction_and_a_run_of_the_same_campaign_are_resumed_separately(tmp_path, header):
     reproduction = replace(header, reproduces=REPRODUCED)
     own_path, path = make_unfinished(tmp_path, header), make_unfinished(tmp_path, reproduction)
     seed = load_header(own_path).seed
@@ -133,7 +133,7 @@ def test_no_other_user_can_hold_the_lock(tmp_path, header):
 
 
 def give_away(part: str) -> Callable[[Path], None]:
-    """Return a function that gives a file of a run to another user."""
+    """Return a function that gives a part of a run (a file, or '' for all) to another user."""
     return lambda run: os.chown(run / part, 65534, 65534)
 
 
@@ -158,7 +158,7 @@ def let_others_write_samples(run: Path) -> None:
     ],
 )
 def test_a_run_that_another_user_may_have_planted_is_not_resumed(tmp_path, header, plant):
-    """Otherwise the samples of another user would give a slowdown."""
+    """If it were resumed, samples of another user would count in the result."""
     results = tmp_path / "results"
     path = make_unfinished(results, header)
     plant(path)
@@ -175,7 +175,7 @@ def test_latest_leads_to_the_run_that_was_opened_last(tmp_path, header):
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["latest"]
 
 
-def test_a_folder_with_the_name_of_the_link_stays(tmp_path, header):
+def test_a_folder_with_the_name_of_the_link_is_not_replaced(tmp_path, header):
     (tmp_path / "latest").mkdir()
     make_unfinished(tmp_path, header)
     assert not (tmp_path / "latest").is_symlink()
@@ -198,7 +198,7 @@ def opened_run(
 
 @pytest.fixture
 def cancelled(monkeypatch) -> list[Path]:
-    """Runs whose jobs are cancelled."""
+    """Returns a list of the runs whose jobs are cancelled."""
     runs: list[Path] = []
     monkeypatch.setattr(folders, "cancel_jobs", runs.append)
     return runs
@@ -230,10 +230,13 @@ OTHER_DIGEST = "0" * 64
     ("campaign", "machine", "digest"),
     [("x", None, OTHER_DIGEST), (None, "x", OTHER_DIGEST), (None, None, None)],
 )
-def test_a_run_of_another_campaign_or_machine_or_the_same_request_is_no_differing_one(
+def test_no_differing_run_is_found_for_another_campaign_or_machine_or_the_same_request(
     tmp_path, header, campaign, machine, digest
 ):
-    """None: as in the run."""
+    """A differing run has the same campaign and machine, but another request.
+
+    None means the value of the existing run.
+    """
     opened_run(tmp_path, header)
     requested = replace(
         header,
@@ -244,7 +247,7 @@ def test_a_run_of_another_campaign_or_machine_or_the_same_request_is_no_differin
     assert find_differing_run(tmp_path, requested) is None
 
 
-def test_the_latest_unfinished_run_of_another_request_is_the_differing_one(tmp_path, header):
+def test_the_latest_unfinished_run_of_another_request_is_the_differing_run(tmp_path, header):
     first = opened_run(tmp_path, header)
     second = opened_run(tmp_path, header, fresh=True, later_s=1.0)
     third = opened_run(tmp_path, header, fresh=True, later_s=2.0)
@@ -252,7 +255,7 @@ def test_the_latest_unfinished_run_of_another_request_is_the_differing_one(tmp_p
     assert find_differing_run(tmp_path, requested) == (third, load_header(third))
     finish(third)
     assert find_differing_run(tmp_path, requested) == (second, load_header(second))
-    save_header(second, replace(load_header(second), schema=4))  # of another version
+    save_header(second, replace(load_header(second), schema=4))  # a run of another version
     assert find_differing_run(tmp_path, requested) == (first, load_header(first))
 
 
@@ -277,7 +280,7 @@ def test_parts_that_keep_a_run_from_being_resumed_are_named(header, changes, par
 
 @dataclass
 class Leftovers:
-    """Processes of a killed session; each time that they are listed, the next list holds."""
+    """A stand-in for processes of a killed session. Each listing gives the next list of PIDs."""
 
     lists: list[list[int]]
     killed: list[int] = field(default_factory=list)
@@ -350,7 +353,7 @@ SITE = {
     ],
 )
 def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, recorded):
-    """Digests as commit 9b5889b made them, before campaigns had factors."""
+    """The digests are those of commit 9b5889b, before campaigns had factors."""
     machine = Machine.model_validate(SITE)
     path = tmp_path / "c.yaml"
     path.write_text(text)
@@ -363,8 +366,8 @@ def digest_of(request: Request, host: str = "n1") -> str:
     return records.digest_of(resolved_request(request.campaign, request.machine, host))
 
 
-def test_a_default_may_be_written_or_not(quick):
-    """A version that adds an option resumes the runs of one that did not have it."""
+def test_a_written_default_does_not_change_the_request(quick):
+    """So a version with a new option can resume runs of a version without this option."""
     machine = quick.machine
     required = {name: getattr(machine, name) for name in ("name", "description", "injector")}
     without_defaults = {"origins": {"policy": "same_host"}, **required}
@@ -380,7 +383,7 @@ def test_a_default_may_be_written_or_not(quick):
     assert first == second
 
 
-def test_what_shapes_samples_makes_another_run(quick):
+def test_changes_that_affect_samples_make_another_run(quick):
     campaign, machine = quick.campaign, quick.machine
     changed_requests = [
         replace(quick, campaign=campaign.model_copy(update={"seed": campaign.seed + 1})),
@@ -392,13 +395,13 @@ def test_what_shapes_samples_makes_another_run(quick):
     assert digest_of(quick) not in digests
 
 
-def test_texts_for_people_make_no_other_run(quick):
+def test_changed_titles_and_descriptions_make_no_other_run(quick):
     texts = quick.campaign.model_copy(update={"title": "another", "description": "text"})
     assert digest_of(replace(quick, campaign=texts)) == digest_of(quick)
 
 
 def test_requirements_are_the_treatments_of_each_case_and_limits(tmp_path):
-    """By hand: level 0 of `rate` is the baseline; names leave out the full rate."""
+    """By hand: level 0 of `rate` is the baseline. Names of treatments omit the full rate."""
     path = tmp_path / "c.yaml"
     path.write_text(
         "name: c\nworkloads: [check: stream, {check: lammps, factors: {rate: [0, 50%, full]}}]\n"
@@ -412,7 +415,7 @@ def test_requirements_are_the_treatments_of_each_case_and_limits(tmp_path):
     assert (requirements.min_share, requirements.retries) == (0.25, 3)
 
 
-def test_the_least_share_is_the_machines_unless_the_campaign_has_one(tmp_path):
+def test_the_default_of_min_share_comes_from_the_machines_file(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     requirements = requirements_of(load_request(path, "localhost"))

@@ -1,4 +1,4 @@
-"""Jobs that a dead ReFrame left, and a watch of Slurm that does not answer or loses jobs."""
+"""Jobs of a dead ReFrame are cancelled, and Slurm is watched: it may not answer, or lose jobs."""
 
 import json
 import os
@@ -36,12 +36,12 @@ CAMPAIGN: dict[str, Any] = {
     "pairs": {"floor": 6},
 }
 MACHINE = Machine(name="m", description="", origins=Origins(policy="hetjob"), injector="perftest")
-#: In a line of squeue between a job that runs and its folder.
+#: The part of a line of squeue between the id of a running job and its folder.
 RUNS = "|R|2026-11-23T20:00:00|None|"
 
 
-class FakeSlurm:
-    """Has a listing for each call of squeue, and refuses to cancel jobs."""
+class RefusingSlurm:
+    """A stand-in for Slurm with a listing for each call of squeue. It refuses to cancel jobs."""
 
     def __init__(self, *listings: str) -> None:
         self.listings = [*listings]
@@ -56,14 +56,14 @@ class FakeSlurm:
 
 def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(tmp_path, monkeypatch):
     components = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n"
-    slurm = FakeSlurm(f"{components}5{RUNS}{tmp_path}/b\n", f"2+1{RUNS}{tmp_path}/a\n", "")
+    slurm = RefusingSlurm(f"{components}5{RUNS}{tmp_path}/b\n", f"2+1{RUNS}{tmp_path}/a\n", "")
     monkeypatch.setattr(client, "ask", slurm.ask)
     assert client.cancel_jobs(tmp_path) == ["2", "5"]
     assert slurm.cancellations == [["scancel", "2", "5"]]
 
 
-def test_a_job_that_does_not_end_is_named_with_why_slurm_refused(tmp_path, monkeypatch):
-    slurm = FakeSlurm(*[f"5{RUNS}{tmp_path}/b\n"] * 3)
+def test_a_job_that_does_not_end_is_named_with_slurms_refusal(tmp_path, monkeypatch):
+    slurm = RefusingSlurm(*[f"5{RUNS}{tmp_path}/b\n"] * 3)
     monkeypatch.setattr(client, "ask", slurm.ask)
     monkeypatch.setattr(client, "END_TIMEOUT_S", -1.0)
     with pytest.raises(MachineError, match=r": \['5'\]: scancel: .*Operation not permitted$"):
@@ -72,14 +72,14 @@ def test_a_job_that_does_not_end_is_named_with_why_slurm_refused(tmp_path, monke
 
 @pytest.mark.parametrize("still_running", ["", "2+1"])
 def test_a_job_whose_epilog_takes_minutes_has_ended(tmp_path, monkeypatch, still_running):
-    """While an epilog runs, the state is `CG` (squeue); slurmd has killed all processes by then.
+    """While an epilog runs, squeue shows the state `CG`. slurmd has killed all processes by then.
 
-    Another component of a heterogeneous job may still run.
+    If another component of the heterogeneous job still runs, the job has not ended.
     """
     epilogs = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n".replace("|R|", "|CG|")
     if still_running:
         epilogs = epilogs.replace(f"{still_running}|CG", f"{still_running}|R")
-    monkeypatch.setattr(client, "ask", FakeSlurm(*[epilogs] * 3).ask)
+    monkeypatch.setattr(client, "ask", RefusingSlurm(*[epilogs] * 3).ask)
     monkeypatch.setattr(client, "END_TIMEOUT_S", -1.0)
     if still_running:
         with pytest.raises(MachineError, match=r": \['2'\]"):
@@ -89,7 +89,7 @@ def test_a_job_whose_epilog_takes_minutes_has_ended(tmp_path, monkeypatch, still
 
 
 def runner_in(run: Path, interrupts: Interrupts, *, slurm: bool = False) -> CampaignRunner:
-    """Return what runs the campaign in the folder of a run."""
+    """Return a runner of the campaign in the folder of a run."""
     (run / "run.json").write_text("{}")
     request = made_request(Campaign.model_validate(CAMPAIGN), MACHINE, slurm=slurm)
     return CampaignRunner(
@@ -102,7 +102,7 @@ def runner_in(run: Path, interrupts: Interrupts, *, slurm: bool = False) -> Camp
     )
 
 
-#: What ReFrame reports of a job beyond a limit of a QOS with the flag DenyOnLimit.
+#: ReFrame's report of a job that exceeds a limit of a QOS with the flag DenyOnLimit.
 DENIED = """spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:
 --- stderr ---
 sbatch: error: QOSMaxWallDurationPerJobLimit
@@ -129,7 +129,7 @@ def test_a_limit_for_which_slurm_refuses_a_job_is_named_with_what_to_do(tmp_path
 def test_jobs_of_a_dead_reframe_are_cancelled_if_slurm_runs_them(
     tmp_path, monkeypatch, uses_slurm, cancellations, cause
 ):
-    """Also if nodes are shared."""
+    """They are cancelled even if jobs share nodes."""
 
     def session(*_: object) -> int:
         if cause == "stopped":
@@ -154,7 +154,7 @@ def test_jobs_of_a_dead_reframe_are_cancelled_if_slurm_runs_them(
 
 @pytest.mark.parametrize("uses_slurm", [True, False])
 def test_another_run_on_the_same_host_is_shown_and_noted(tmp_path, monkeypatch, capsys, uses_slurm):
-    """Of jobs, which have nodes of their own, it is not. The host may have further runs."""
+    """It is not noted for jobs, which have nodes of their own. The host may have other runs."""
     monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
     monkeypatch.setattr(client, "cancel_jobs", lambda _: None)
@@ -170,11 +170,13 @@ def test_another_run_on_the_same_host_is_shown_and_noted(tmp_path, monkeypatch, 
     assert bool(lines) != uses_slurm
 
 
-def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
+def test_a_signal_ends_the_run_even_if_slurm_does_not_answer_and_jobs_are_named(
+    tmp_path, monkeypatch, capsys
+):
     def session(*arguments: Any) -> int:
         *_, tick = arguments
         (probe,) = work.slurm.probes  # type: ignore[union-attr]
-        if probe.process:  # started by the first tick; there is no later one
+        if probe.process:  # the first tick has started it
             probe.process.wait(120)
         tick()
         raise Stopped(signal.SIGINT)
@@ -203,7 +205,8 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     assert client.remaining_jobs(tmp_path / "run") == ["8"]
 
 
-#: What the manuals of squeue and scancel say of a pending job of the hidden partition `h`.
+#: Stand-ins that behave as the manuals of squeue and scancel say, for a pending job of the hidden
+#: partition `h`.
 FILTERED_SQUEUE = """
 cd '{folder}'
 case " $* " in *" --all "* | *" --jobs=7 "*) ;; *) exit ;; esac
@@ -217,7 +220,7 @@ FILTERED_SCANCEL = "[ \"${{SCANCEL_STATE-PENDING}}\" != PENDING ] || : >'{folder
 
 @pytest.fixture
 def filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slurm's commands, and a user's variables that hide a pending job from them."""
+    """Sets up stand-ins for Slurm's commands, and variables of the user that hide a pending job."""
     program(tmp_path, "squeue", FILTERED_SQUEUE.format(folder=tmp_path))
     program(tmp_path, "scancel", FILTERED_SCANCEL.format(folder=tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -228,7 +231,7 @@ def filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("filters")
-def test_a_user_s_variables_hide_no_job(tmp_path, monkeypatch):
+def test_variables_of_the_user_do_not_hide_a_job(tmp_path, monkeypatch):
     probe = outages.Probe(name="squeue", command=client.JOBS_COMMAND)
     with closing(probe):
         assert probe.ask(0.0) is None
@@ -261,7 +264,7 @@ class WatchedSlurm:
 
     @staticmethod
     def _start(command: Sequence[str], *, stdout: IO[bytes], **_: object) -> SimpleNamespace:
-        """Return a process that has ended, in the place of a command."""
+        """Return a stand-in for a command that has already ended."""
         file = Path(*command)
         if file.exists():
             stdout.write(file.read_bytes())
@@ -282,7 +285,7 @@ class WatchedSlurm:
         self.controller.write_text(f"8{RUNS}/elsewhere\n")
 
     def list_job(self) -> None:
-        """Let squeue list the job, which runs."""
+        """Let squeue list the job as running."""
         self.controller.write_text(self.listing)
 
 
@@ -293,7 +296,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchedSl
     watched.watch.close()
 
 
-def test_why_a_job_waits_is_known_until_it_runs(slurm):
+def test_the_reason_why_a_job_waits_is_known_until_it_runs(slurm):
     pending = slurm.listing.replace(RUNS, "|PD|2026-11-24T03:00:00|Priority|")
     slurm.controller.write_text(pending)
     slurm.advance(30)
@@ -304,7 +307,7 @@ def test_why_a_job_waits_is_known_until_it_runs(slurm):
     assert slurm.watch.pending is None
 
 
-def test_jobs_are_remembered_while_slurm_is_away(slurm):
+def test_jobs_are_remembered_while_slurm_does_not_answer(slurm):
     slurm.advance(30)
     slurm.controller.unlink()
     slurm.advance(30)
@@ -320,8 +323,10 @@ def test_jobs_are_remembered_while_slurm_is_away(slurm):
         ("PD|2026-11-24T03:00:00|a reason of a plugin: x|y", ["x|y", "2026-11-24 03:00:00"]),
     ],
 )
-def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, state_start_reason, shown):
-    """Of a job below a folder whose path has a link, and a `|`."""
+def test_reason_and_start_of_a_job_are_shown_if_slurm_knows_them(
+    tmp_path, state_start_reason, shown
+):
+    """The path of the job's folder has a link and a `|`."""
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
     listing = f"7|{state_start_reason}|{tmp_path}/lustre/r/a|b\n8{RUNS}{tmp_path}/lustre/r-2\n"
@@ -330,7 +335,7 @@ def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, state_s
     assert not re.search(r"\bNone\b|N/A", pending.line)
 
 
-def test_a_minute_of_silence_is_told_once_and_so_is_its_end(slurm):
+def test_a_minute_of_silence_and_its_end_are_each_printed_once(slurm):
     slurm.advance(30)
     slurm.controller.unlink()
     slurm.advance(120)
@@ -342,8 +347,8 @@ def test_a_minute_of_silence_is_told_once_and_so_is_its_end(slurm):
     assert end.startswith("slurmctld ")
 
 
-def test_a_service_that_never_answered_is_not_waited_for(slurm):
-    """A site may have no accounting."""
+def test_a_service_that_never_answered_is_not_watched(slurm):
+    """For example, a site may have no accounting."""
     slurm.advance(3000)
     assert slurm.told == []
 
@@ -352,7 +357,7 @@ def test_a_service_that_never_answered_is_not_waited_for(slurm):
     ("silent", "waited_s", "finished", "message"),
     [
         ("accounting", 570, False, r"^accounting .* 6\d\d s"),
-        # A finished block is not waited for.
+        # For a finished block, slurmctld is waited for only a short time.
         ("controller", 30, True, r"^slurmctld .* [67]\d s"),
     ],
 )
@@ -369,8 +374,8 @@ def test_a_long_silence_ends_the_session(slurm, silent, waited_s, finished, mess
     ("listed_s", "waited_s", "begun", "reading", "lost_s"),
     [
         (300, 60, False, False, r"[67]\d"),
-        (300, 590, False, True, r"6\d\d"),  # ReFrame may read its outputs for ten minutes
-        (0, 50, True, False, r"[67]\d"),  # never seen in the queue
+        (300, 590, False, True, r"6\d\d"),  # ReFrame may read the outputs for ten minutes
+        (0, 50, True, False, r"[67]\d"),  # the job was never seen in the queue
     ],
 )
 def test_a_job_that_slurm_lost_is_not_waited_for(slurm, listed_s, waited_s, begun, reading, lost_s):
@@ -390,15 +395,15 @@ def test_a_job_that_is_queued_again_is_not_lost(slurm):
         slurm.advance(50)
 
 
-def test_the_job_of_the_next_block_is_not_lost_before_it_is_queued(slurm):
-    """It may be compiled for long."""
+def test_the_job_of_the_next_block_is_not_taken_for_lost_before_it_is_queued(slurm):
+    """Compilation before the job may take long."""
     slurm.advance(30)
     slurm.lose_job()
     slurm.watch.next_block()
     slurm.advance(600)
 
 
-def test_while_accounting_is_away_reframe_may_wait(slurm):
+def test_a_job_is_not_taken_for_lost_while_accounting_does_not_answer(slurm):
     slurm.accounting.touch()
     slurm.advance(30)
     slurm.accounting.unlink()
@@ -412,7 +417,7 @@ def test_while_accounting_is_away_reframe_may_wait(slurm):
 
 @pytest.fixture
 def hanging_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlurmWatch:
-    """A watch whose command has hung for a minute."""
+    """Returns a watch whose command has hung for a minute."""
     monkeypatch.setattr(outages, "PROBES", {"slurmctld": ("sleep", "300")})
     watch = SlurmWatch(tmp_path, lambda _: None)
     for now_s in (0.0, 30.0, 61.0):
@@ -431,8 +436,8 @@ def test_a_command_that_hangs_is_killed(hanging_watch):
 def test_a_command_is_ended_with_its_watch(hanging_watch):
     (probe,) = hanging_watch.probes
     probe.process.wait(120)
-    hanging_watch.check(62.0, begun=True, finished=False)  # gathers it
-    hanging_watch.check(100.0, begun=True, finished=False)  # starts another
+    hanging_watch.check(62.0, begun=True, finished=False)  # notices that it has ended
+    hanging_watch.check(100.0, begun=True, finished=False)  # starts another command
     process = probe.process
     hanging_watch.close()
     assert (process.returncode, probe.output.closed) == (-signal.SIGKILL, True)

@@ -1,7 +1,8 @@
-"""No sample is lost or doubled by a stop at any moment, of a check of this project or of others.
+"""No sample is lost or stored twice if a campaign is stopped at any moment.
 
-`survive` stops nimc, ReFrame or a conductor again and again, at moments that its seed draws, and
-resumes what it stopped. Both checks run for real, without writers: these take longer to start.
+`survive` stops nimc, ReFrame or a conductor again and again, at random times, and resumes the
+campaign. The campaign has a check of this project and a third-party check, which run for real.
+There are no writers, since they would take longer to start.
 """
 
 import json
@@ -34,13 +35,16 @@ arms: [off, aa]
 pairs: {{floor: 12, cap: 12}}
 verify: {{{VERIFY}}}
 """
-#: The longest until a stop, and until all that a stop leaves has ended, seconds.
+#: Longest time until a stop, and from a stop until all processes have ended, seconds.
 LATER_S, ENDS_S = 20.0, 60.0
 SIGNALS = signal.SIGTERM, signal.SIGKILL
 
 
 def keys(run: Path) -> Counter[str]:
-    """Keys of all samples, and of those that a check has yet to read; half a line is none."""
+    """Return the keys of all samples of a run, also of those whose outputs are not read yet.
+
+    Incomplete lines are ignored.
+    """
     files = [*run.glob("samples/*.jsonl"), *run.glob(f"logs/*/*/{UNREAD_FILE}")]
     counted = Counter[str]()
     for file in files:
@@ -54,12 +58,12 @@ def runs_in(results: Path) -> list[Path]:
 
 
 def keys_in(results: Path) -> Counter[str]:
-    """The same of all runs in a folder."""
+    """Return the keys of the samples of all runs in a folder."""
     return sum((keys(run) for run in runs_in(results)), Counter[str]())
 
 
-def below(results: Path) -> list[Process]:
-    """Processes that the runs in a folder have started."""
+def processes_in(results: Path) -> list[Process]:
+    """Return the processes that the runs in a folder have started."""
     return read_processes(pid for run in runs_in(results) for pid in processes_of(run))
 
 
@@ -70,20 +74,20 @@ def start(folder: Path) -> subprocess.Popen[str]:
 
 
 def stop(folder: Path, rng: random.Random) -> str:
-    """Start or resume the campaign and stop a part of it; what was done to whom, as a line."""
+    """Start or resume the campaign and stop a part of it; return a line on what was done."""
     results = folder / "results"
     name, signum = rng.choice(["nimc", "reframe", "conductor"]), rng.choice(SIGNALS)
     nimc = start(folder)
-    while nimc.poll() is None and not with_role("reframe", below(results)):
+    while nimc.poll() is None and not with_role("reframe", processes_in(results)):
         time.sleep(0.1)
     after_s = rng.uniform(0.0, LATER_S)
     time.sleep(after_s)
     if name == "nimc":
         nimc.send_signal(signum)
-    for process in with_role(name, below(results)):
+    for process in with_role(name, processes_in(results)):
         with suppress(ProcessLookupError):
             os.kill(process.pid, signum)
-    if rng.random() < 0.5:  # else it goes on with the next block or case
+    if rng.random() < 0.5:  # otherwise nimc continues with the next block or case
         nimc.terminate()
     _, err = nimc.communicate(timeout=300)
     await_end(results)
@@ -92,15 +96,18 @@ def stop(folder: Path, rng: random.Random) -> str:
 
 
 def await_end(results: Path) -> None:
-    """Wait until nothing that a run has started is left."""
+    """Wait until all processes that a run has started have ended."""
     until_s = time.monotonic() + ENDS_S
-    while below(results):
-        assert time.monotonic() < until_s, below(results)
+    while processes_in(results):
+        assert time.monotonic() < until_s, processes_in(results)
         time.sleep(0.1)
 
 
 def survive(folder: Path, stops: int, seed: int) -> list[str]:
-    """Stop a campaign so often; a new one begins when one is complete. What was done, as lines."""
+    """Stop a campaign `stops` times; return a line on each stop.
+
+    If a run is complete, the next start begins a new run.
+    """
     rng, done, before = random.Random(seed), [], Counter[str]()
     (folder / "kills.yaml").write_text(CAMPAIGN)
     shutil.copy(THEIRS, folder)
@@ -115,11 +122,12 @@ def survive(folder: Path, stops: int, seed: int) -> list[str]:
     _, err = last.communicate(timeout=600)
     assert last.returncode == 0, err
     for run in runs_in(results):
-        assert_whole(run, before)
+        assert_complete(run, before)
     return done
 
 
-def assert_whole(run: Path, before: Counter[str]) -> None:
+def assert_complete(run: Path, before: Counter[str]) -> None:
+    """Assert that a run is sound, and has each of the samples `before` exactly once."""
     samples: list[dict[str, Any]] = [
         json.loads(line)
         for file in run.glob("samples/*.jsonl")
@@ -128,7 +136,7 @@ def assert_whole(run: Path, before: Counter[str]) -> None:
     names = Counter(sample["key"] for sample in samples)
     assert set(names.values()) == {1}
     assert {key for key in before if key.startswith(f"{run.name} ")} <= set(keys(run))
-    # Every output was there when the check read it.
+    # The check could read every output.
     assert [sample["key"] for sample in samples if sample["fom"] is None] == []
     assert {sample["fom"] for sample in samples if sample["case"] == "theirs"} == {0.0025}
     assert not list(run.glob(f"logs/*/*/{UNREAD_FILE}"))
@@ -136,5 +144,5 @@ def assert_whole(run: Path, before: Counter[str]) -> None:
 
 
 @pytest.mark.long
-def test_nothing_is_lost_or_doubled(tmp_path):
+def test_no_sample_is_lost_or_stored_twice(tmp_path):
     assert len(survive(tmp_path, stops=6, seed=62)) == 6

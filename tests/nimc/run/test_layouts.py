@@ -1,4 +1,4 @@
-"""`layout: auto`: which layouts are compared, which one is used, and where it is named."""
+"""`layout: auto` compares layouts (ranks x threads of a node), and uses the fastest."""
 
 import json
 from types import SimpleNamespace
@@ -24,11 +24,12 @@ CUBES = (1, 8, 27, 64, 125)
     [
         (16, 1, (), ["16x1", "8x2", "4x4", "2x8", "1x16"]),
         (7, 1, (), ["7x1", "1x7"]),
-        # Ranks of all nodes together are a cube: 27, 8 or 1 of 28 cores, with 1, 3 or 28 threads.
+        # The ranks of all nodes together must be a cube. On 28 cores these are 27, 8 or 1 ranks
+        # with 1, 3 or 28 threads.
         (28, 1, CUBES, ["27x1", "8x3", "1x28"]),
-        # 8 on two nodes; 64 would be 32 a node.
+        # Two nodes can have 8 ranks. 64 ranks would be 32 a node, more than the cores.
         (16, 2, CUBES, ["4x4"]),
-        # 27 on three nodes are 9 a node.
+        # 27 ranks on three nodes would be 9 a node, more than the cores.
         (4, 3, CUBES, []),
     ],
 )
@@ -82,7 +83,10 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
 
 
 def test_the_time_left_includes_the_search_until_a_layout_is_chosen(tmp_path, monkeypatch):
-    """A search takes 8 s, a warm-up and three runs of each of five layouts: 3 s, and 0.2 s each."""
+    """A search takes 8 s, a warm-up, and three runs of each of five layouts.
+
+    A run takes 3 s, and 0.2 s pass before it.
+    """
     path = tmp_path / "c.yaml"
     path.write_text(AUTO)
     request = load_request(path, "localhost")
@@ -117,9 +121,9 @@ def test_the_fastest_layout_has_the_shortest_time_or_the_highest_rate(tmp_path, 
         assert fastest(run, SimpleNamespace(name="x"), treatments) == best
 
 
-def test_a_run_that_is_resumed_keeps_its_layout(nimc):
+def test_a_resumed_run_keeps_its_layout(nimc):
     nimc.write(AUTO)
-    nimc.ended(faults="layout=2x8,torn", code=3)  # gone after the third run of each layout
+    nimc.ended(faults="layout=2x8,torn", code=3)  # killed after the third run of each layout
     _, err = nimc.ended(faults="layout=16x1")
     assert "xsbench: layout 2x8 is the fastest" in err
     assert len([sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]) == 15
@@ -142,7 +146,7 @@ def test_a_run_that_is_resumed_keeps_its_layout(nimc):
         ("check: xsbench", "check: minife", "unknown variable 'layout'"),
     ],
 )
-def test_what_cannot_be_laid_out_is_one_line(nimc, old, new, fault):
+def test_an_impossible_layout_is_refused_in_one_line(nimc, old, new, fault):
     nimc.write(AUTO.replace(old, new))
     _, err = nimc.ended(code=2)
     assert (err.count("\n"), fault in err) == (1, True), err

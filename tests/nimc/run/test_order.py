@@ -1,4 +1,7 @@
-"""The order of treatments: by hand for few of them, and what makes a Williams design for more."""
+"""The order of treatments in pairs follows Williams designs.
+
+Small designs are worked out by hand. For larger ones, the properties of a design are checked.
+"""
 
 import random
 from collections import Counter
@@ -12,7 +15,7 @@ ARMS = ["off", "on", "spin", "aa", "constant", "daly"]
 
 
 def group(k: int) -> dict[str, str | None]:
-    """The first `k` arms: the baseline, and what is paired with it."""
+    """Return the first `k` arms, each with its baseline; `off` is the baseline of all others."""
     return {name: None if name == "off" else "off" for name in ARMS[:k]}
 
 
@@ -20,8 +23,11 @@ def orders(k: int, pairs: int, seed: int = 7, case: str = "c") -> list[list[str]
     return [pair_order(group(k), seed, case, pair) for pair in range(pairs)]
 
 
-def test_designs_by_hand():
-    """That of four as Williams (1949) made it: 0, 1, last, 2, and so on; then one more to each."""
+def test_designs_worked_out_by_hand():
+    """In the design of four by Williams (1949), the first row is 0, 1, last, 2.
+
+    Each further row adds 1 to each number of the row before.
+    """
     assert williams(1) == [[[0]]]
     assert williams(2) == [[[0, 1], [1, 0]]]
     assert williams(3) == [[[0, 1, 2], [1, 2, 0], [2, 0, 1]], [[2, 1, 0], [0, 2, 1], [1, 0, 2]]]
@@ -30,7 +36,7 @@ def test_designs_by_hand():
 
 @pytest.mark.parametrize(("k", "rows"), [(1, 1), (2, 2), (3, 6), (4, 4), (5, 10), (6, 6)])
 def test_each_design_is_balanced(k, rows):
-    """Each treatment at each position, and each ordered pair of neighbours, equally often."""
+    """Each treatment comes equally often at each position, and after each other treatment."""
     for seed in range(5):
         drawn = orders(k, 3 * rows, seed)
         for first in range(0, 3 * rows, rows):
@@ -46,8 +52,8 @@ def test_each_design_is_balanced(k, rows):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
-def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k):
-    """As blocks continue the order, so does a case that ends or is resumed after any pair."""
+def test_after_any_number_of_pairs_positions_are_balanced_to_within_one(k):
+    """So a case may end or be resumed after any pair, since blocks continue the order."""
     places: Counter[tuple[str, int]] = Counter(
         (name, index) for name in ARMS[:k] for index in range(k)
     )
@@ -58,8 +64,8 @@ def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k):
             assert max(counts) - min(counts) <= 1
 
 
-def test_groups_are_adjacent_and_balanced_too():
-    """Three baselines, of two, three and one treatment."""
+def test_treatments_with_the_same_baseline_are_adjacent_and_balanced():
+    """There are three baselines, whose groups have two, three and one treatment."""
     baselines = {"a": None, "b": None, "a1": "a", "b1": "b", "b2": "b", "c": None}
     drawn = [pair_order(baselines, 3, "c", pair) for pair in range(6)]
     assert all(sorted(order) == sorted(baselines) for order in drawn)
@@ -69,21 +75,21 @@ def test_groups_are_adjacent_and_balanced_too():
     assert sorted(b_orders) == sorted(permutations(["b", "b1", "b2"]))
 
 
-def test_a_new_order_for_another_seed_or_case_and_for_each_design():
+def test_the_order_differs_for_another_seed_or_case_and_for_each_design():
     first = orders(4, 40)
     assert first == orders(4, 40)
     for other in (orders(4, 40, seed=8), orders(4, 40, case="d")):
         assert other != first
     designs = {str(first[start : start + 4]) for start in range(0, 40, 4)}
-    assert len(designs) >= 8  # of 4! labels times 4! rows, 10 are drawn
-    # Two groups of two: their orders do not go together.
+    assert len(designs) >= 8  # 10 are drawn from 4! orders of labels times 4! orders of rows
+    # The orders within two groups of two are independent.
     two = {"a": None, "b": None, "a1": "a", "b1": "b"}
     kinds = {tuple(pair_order(two, 1, "c", pair)) for pair in range(60)}
     assert len(kinds) == 8
 
 
-def test_the_order_is_drawn_as_documented_so_that_that_of_stored_runs_stays_the_same():
-    """The second design of three treatments, step by step as the head of the module has it."""
+def test_the_order_is_drawn_as_documented_so_that_stored_runs_keep_their_order():
+    """The second design of three treatments is drawn step by step, as `records.order` describes."""
     rng = random.Random("7/c/0/off/1")
     labels = rng.sample(ARMS[:3], 3)
     squares = [[[0, 1, 2], [1, 2, 0], [2, 0, 1]], [[2, 1, 0], [0, 2, 1], [1, 0, 2]]]
@@ -92,7 +98,7 @@ def test_the_order_is_drawn_as_documented_so_that_that_of_stored_runs_stays_the_
     assert orders(3, 12)[6:] == [[labels[number] for number in row] for row in rows]
 
 
-def test_the_seed_is_of_the_runs_own_name():
-    """The first 63 bits that `printf 'd/night-m-20261122-000000' | sha256sum` prints."""
+def test_the_seed_follows_from_digest_and_name_of_the_run():
+    """It is the first 63 bits that `printf 'd/night-m-20261122-000000' | sha256sum` prints."""
     assert run_seed("d", "night-m-20261122-000000") == 0xCA8A297D805414D4 >> 1
     assert run_seed("e", "night-m-20261122-000000") != 0xCA8A297D805414D4 >> 1

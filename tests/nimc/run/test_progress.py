@@ -1,4 +1,4 @@
-"""Counting runs, and the time left."""
+"""The display of progress: runs are counted, and the time left is estimated."""
 
 from dataclasses import replace
 
@@ -19,29 +19,34 @@ Err = pytest.CaptureFixture[str]
 
 
 def counter(earlier_pace: SessionPace | None = None) -> RunCounter:
-    """Ten runs of 4 s, after 10 s of preparation; 100 to 300 s of blocks after them."""
+    """Return the counter of a block with ten runs of 4 s, after 10 s of preparation.
+
+    Later blocks take 100 s to 300 s.
+    """
     more = {"run_s": 4.0, "started_s": 1000.0, "earlier_pace": earlier_pace or SessionPace()}
     return RunCounter(after_block=ExpectedTime(100.0, 300.0), block_runs=10, block_s=50.0, **more)
 
 
-#: Two runs; the first comes late, as after a build: that is not the length of a run.
-TWO = [(ACCEPTED, 1060.0), (ACCEPTED, 1068.0)]
+#: Two runs. The first ends late, for example after a compilation, so its time does not show the
+#: length of a run.
+TWO_RUNS = [(ACCEPTED, 1060.0), (ACCEPTED, 1068.0)]
 
 
 @pytest.mark.parametrize(
     ("runs", "now_s", "known", "block_s", "factor"),
     [
-        # Before two runs the plan speaks; never less than its runs take.
+        # Before two runs have ended, the plan counts. The time left is at least that of its runs.
         ([], 1000.0, False, 50, 1),
         ([], 1005.0, False, 45, 1),
         ([], 2000.0, False, 40, 1),
-        (TWO[:1], 1060.0, False, 9 * 4, 1),
-        # 8 s a run: 8 more take 64 s; what was planned as 4 s a run takes twice as long.
-        (TWO, 1068.0, True, 64, 2),
-        (TWO, 1071.0, True, 61, 2),
-        # Repetitions cost time and do not count as done: 10 s for what counts.
+        (TWO_RUNS[:1], 1060.0, False, 9 * 4, 1),
+        # A run takes 8 s, so 8 more take 64 s. Later blocks, planned with 4 s a run, take twice as
+        # long as planned.
+        (TWO_RUNS, 1068.0, True, 64, 2),
+        (TWO_RUNS, 1071.0, True, 61, 2),
+        # Rejected runs take time, but do not count as done: 10 s for each accepted run.
         ([(REJECTED, 1010.0), (ACCEPTED, 1020.0), (ACCEPTED, 1030.0)], 1030.0, True, 8 * 10, 2.5),
-        # Two warm-ups more than planned.
+        # There are two warm-ups more than planned.
         ([(ACCEPTED, 1003.0 + 3 * run) for run in range(12)], 1036.0, True, 0, 0.75),
     ],
 )
@@ -55,21 +60,21 @@ def test_the_time_left_follows_from_the_runs_so_far(runs, now_s, known, block_s,
     assert (run_counter.is_known, run_counter.remaining(now_s)) == (known, pytest.approx(left_s))
 
 
-def test_the_next_block_begins_with_the_pace_of_those_before():
-    """Runs that took twice as long as planned: so will 50 s and 100 s, which are no 150 s."""
+def test_the_next_block_begins_with_the_pace_of_the_blocks_before():
+    """Runs took twice as long as planned. So the planned 50 s and 100 s are expected to double."""
     first = counter()
-    for run in TWO:
+    for run in TWO_RUNS:
         first.add(*run)
     second = counter(first.pace)
     assert (second.is_known, second.remaining(1000.0)) == (False, (100 + 200, 100 + 600))
-    for run in TWO:  # as long again
+    for run in TWO_RUNS:  # runs take as long as in the first block
         second.add(*run)
     assert second.remaining(1068.0) == (64 + 200, 64 + 600)
     assert counter(second.pace).remaining(1000.0) == (300, 700)
 
 
-def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
-    """Only 'about' if no block can follow: an undecided case gets another one."""
+def test_at_the_end_of_a_block_the_time_of_a_possible_next_block_is_shown(capsys):
+    """'about 0 s' is shown only if no block can follow. An undecided case gets another block."""
     more, none = ExpectedTime(0.0, 110.0), ExpectedTime(0.0, 0.0)
     for later in (more, none):
         ended = replace(counter(), after_block=expected_total([none, later]))
@@ -80,14 +85,14 @@ def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
     assert left == ["0 s to 1 min 50 s left", "about 0 s left"]
 
 
-def test_only_whole_new_samples_are_read(tmp_path):
+def test_only_complete_new_samples_are_read(tmp_path):
     file = tmp_path / "stream.jsonl"
     later = NewSamples(file)
-    assert later.new() == []  # the file comes later
+    assert later.new() == []  # the file does not exist yet
     file.write_bytes(b'{"outcome": "accepted"}\n{"torn')
     samples = NewSamples(file)
     assert (samples.new(), later.new()) == ([], [ACCEPTED])
-    # The torn line is cut off.
+    # The incomplete line has been removed.
     file.write_bytes(b'{"outcome": "accepted"}\n{"outcome": "rejected"}\n{"outco')
     assert samples.new() == [REJECTED]
     with file.open("ab") as more:
@@ -95,7 +100,7 @@ def test_only_whole_new_samples_are_read(tmp_path):
     assert [samples.new(), samples.new()] == [[ACCEPTED], []]
 
 
-def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys):
+def test_plain_lines_are_printed_at_the_start_of_a_block_and_twice_a_minute(capsys):
     display = Display()
     for second in range(61):
         display.show("stream, block 0", counter(), 1000.0 + second)
@@ -114,7 +119,7 @@ OTHERS = ["nimc: melt/0/4 rejected: no writes", "nimc: lammps/0/2 rejected: busy
     ("progress", "lines"),
     [
         ("quiet", []),
-        # Why runs are rejected is said once for each case and reason, whatever its numbers.
+        # A reason for rejected runs is printed once for each case, even if its numbers differ.
         ("normal", [ALIKE, *OTHERS]),
         (
             "verbose",
@@ -149,7 +154,7 @@ def test_quiet_shows_errors_only_and_verbose_every_run(capsys, progress, lines):
     assert [line for line in shown[:-1] if "melt, block 0" not in line] == lines
 
 
-def test_a_terminal_has_one_line_which_others_replace(monkeypatch, capsys):
+def test_a_terminal_shows_progress_in_one_line_that_is_replaced(monkeypatch, capsys):
     display = Display(terminal=True)
     display.show("stream", counter(), 1005.0)
     display.tell("a line\n")
@@ -165,10 +170,12 @@ def test_a_terminal_has_one_line_which_others_replace(monkeypatch, capsys):
     ]
 
 
-def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(capsys):
+def test_while_the_job_waits_its_reason_is_shown_and_the_time_left_stays(capsys):
     run_counter = counter()
     run_counter.wait("waits in the queue (Priority)", 1600.0)
     Display().show("stream, block 0", run_counter, 1600.0)
     assert capsys.readouterr().err == "nimc: stream, block 0: waits in the queue (Priority)\n"
     run_counter.wait("", 1605.0)
-    assert run_counter.remaining(1605.0).least_s == 145.0  # five seconds of its fifty have passed
+    assert (
+        run_counter.remaining(1605.0).least_s == 145.0
+    )  # five of the block's fifty seconds have passed

@@ -1,4 +1,4 @@
-"""`nimc run` from outside: what is on disk, printed and left running after whatever happens."""
+"""`nimc run` as a user sees it: files, output and processes after any end."""
 
 import errno
 import hashlib
@@ -44,7 +44,7 @@ def stopped(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[i
 
 @dataclass(frozen=True)
 class Finished:
-    """The small campaign, run once by a process of its own."""
+    """The small campaign after a complete run in a separate process."""
 
     nimc: Nimc
     document: dict[str, Any]
@@ -69,12 +69,12 @@ def test_a_campaign_runs_once_and_prints_one_document(finished):
     assert document["failures"] == []
 
 
-def test_what_a_session_of_reframe_left_is_ended(finished):
+def test_processes_that_reframe_left_are_ended(finished):
     assert leftovers(finished.nimc) == []
 
 
 def test_a_result_has_the_figures_that_were_reported(finished):
-    """As the stand-in for ReFrame reports them."""
+    """The expected figures are those of the stand-in for ReFrame."""
     rows = {(row["case"], row["arm"]): row for row in finished.document["results"]}
     assert set(rows) == {("stream", "on"), ("stream", "aa")}
     row = rows["stream", "on"]
@@ -93,7 +93,7 @@ def test_the_header_of_a_finished_run_has_its_end_and_the_campaign(finished):
     assert header["campaign_text"] == CAMPAIGN
 
 
-def test_the_head_of_the_chain_is_shown_once_there_are_samples(finished):
+def test_the_head_of_the_chain_is_shown_if_there_are_samples(finished):
     head, report = finished.nimc.header()["head"], Path(finished.document["report"])
     assert finished.document["head"] == head
     assert head not in finished.err
@@ -102,7 +102,7 @@ def test_the_head_of_the_chain_is_shown_once_there_are_samples(finished):
     assert results["head"] == head
 
 
-def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(nimc):
+def test_a_run_of_some_cases_is_not_resumed_by_the_whole_campaign(nimc):
     nimc.write_two_cases()
     out, _ = nimc.ended("--case", "lammps", "--json")
     part = json.loads(out)
@@ -125,7 +125,7 @@ def assert_not_resumed(err: str, run: Path, *parts: str) -> None:
     assert reason.partition(" ")[2] == ", ".join(parts)
 
 
-def test_quiet_prints_the_results_alone_in_80_columns(nimc):
+def test_quiet_prints_only_the_results_in_80_columns(nimc):
     out, err = nimc.ended("--quiet")
     assert err == ""
     assert "baseline repeated: " not in out
@@ -136,7 +136,7 @@ def test_verbose_prints_each_run_of_a_new_run(nimc):
     nimc.ended("--quiet")
     out, err = nimc.ended("-v")
     assert "baseline repeated: " in out
-    assert len(nimc.runs()) == 2  # a complete one is not added to
+    assert len(nimc.runs()) == 2  # a complete run is not continued
     run_lines = [line for line in err.splitlines() if "GB/s" in line]
     assert len(run_lines) == 6 * 3 + 1  # three arms in six pairs, and a warm-up
     assert "logs/stream/0/reframe.log" in err
@@ -150,7 +150,8 @@ factors: {rate: [0, 50%, full], reserved_cores: [0, 1]}
 exclude: [{reserved_cores: 1, rate: 50%}, {arm: spin}]
 pairs: {floor: 6, cap: 6}
 """
-#: Its treatments but the two baselines: half the rate is excluded with a reserved core.
+#: The treatments of `FACTORS` except the two baselines. Half the rate is excluded with a reserved
+#: core.
 PAIRED = {
     "on",
     "on@rate=50%",
@@ -162,8 +163,8 @@ PAIRED = {
 
 def test_treatments_of_factors_are_measured_and_resumed(nimc):
     nimc.write(FACTORS)
-    _, err = nimc.ended("--json", faults="torn", code=3)  # gone after three pairs of six
-    assert "0 of 43 runs" in err  # a warm-up and six pairs of seven
+    _, err = nimc.ended("--json", faults="torn", code=3)  # killed after three of six pairs
+    assert "0 of 43 runs" in err  # a warm-up, and six pairs of seven runs
     out, err = nimc.ended("--json")
     assert "resumes " in err
     rows = {row["arm"]: row for row in json.loads(out)["results"]}
@@ -187,27 +188,27 @@ def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
     out, err = nimc.ended("--json", "--pairs", "12", faults="wide")
     assert f"resumes {nimc.the_run()}" in err
     document = json.loads(out)
-    assert document["integrity_faults"] == []  # of the chain, and of the order of runs
+    assert document["integrity_faults"] == []  # chain and order of runs are valid
     assert {row["pairs"] for row in document["results"]} == {12}
     after = nimc.header()
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"pairs_raised", "finished_s", "head"}
 
-    # Fewer, and a number that is no interim analysis, are refused, and change nothing.
+    # Fewer pairs are refused, and a number without an interim analysis too. Nothing is changed.
     for number, allowed in (("8", "from 12"), ("10", "6, 8, 12, 16, 24,")):
         _, err = nimc.ended("--pairs", number, code=2)
         (line,) = err.splitlines()
         assert_message(line, "nimc: --pairs", number, allowed=allowed)
     assert nimc.header() == after
 
-    # As many as there are add nothing; without the option a new run begins.
+    # If the run has as many pairs already, none is added. Without the option, a new run begins.
     nimc.ended("--pairs", "12")
     assert (nimc.complete_pairs("stream"), nimc.header()["head"]) == (12, after["head"])
     nimc.ended()
     assert len(nimc.runs()) == 2
 
 
-def test_the_cap_of_a_new_run_may_be_lower_than_the_campaigns(nimc):
+def test_pairs_may_set_a_lower_cap_for_a_new_run_than_the_campaign(nimc):
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 24, precision: 0.001"))
     nimc.ended("--pairs", "8", faults="faint")
     assert (nimc.complete_pairs("stream"), nimc.header()["pairs_cap"]) == (8, 8)
@@ -228,18 +229,18 @@ UNDECIDED = "name: small\nworkloads: [{check: stream, expect: 1s}]\narms: [off, 
 @pytest.mark.parametrize(
     ("pairs", "first_fake", "later_fake", "first_verdict"),
     [
-        # 2 % slower, at a noise of 2.5 %.
+        # Runs are 2 % slower, at a noise of 2.5 %.
         ("{floor: 6, cap: 6}", "faint", "faint", "inconclusive"),
         # Six pairs, of 2^6 exchanges, never show a difference from the control.
         ("{floor: 6, cap: 6}", "", "", "not above the control"),
-        # Rejected until as many are as the cap allows to be accepted.
+        # Runs are rejected until as many pairs are rejected as the cap allows.
         ("{floor: 8, cap: 12}", "scarce", "", "too few pairs"),
     ],
 )
 def test_the_command_that_is_printed_reaches_a_verdict(
     nimc, pairs, first_fake, later_fake, first_verdict
 ):
-    """What a user does: run the campaign, then the command of `Next:`, until there is a verdict."""
+    """The test runs the campaign, then the command after `Next:`, until there is a verdict."""
     nimc.write(f"{UNDECIDED}pairs: {pairs}\n")
     out, _ = nimc.ended(faults=first_fake)
     printed = " ".join(out.split())
@@ -275,7 +276,7 @@ def test_a_changed_campaign_does_not_resume_a_run(nimc):
     assert_not_resumed(err, run, "pairs", "workloads")
 
 
-def test_a_case_that_failed_is_tried_again_in_its_run_and_a_block_of_its_own(nimc):
+def test_a_failed_case_is_tried_again_in_the_same_run_and_a_new_block(nimc):
     nimc.ended(faults="die", code=3)
     run = nimc.the_run()
     _, err = nimc.ended()
@@ -288,7 +289,7 @@ def test_rejected_runs_never_end_in_a_loop(nimc):
     _, err = nimc.ended(faults="reject", code=3)
     assert "stream: " in err
     assert "writer 0 wrote at 3 %" in err
-    # The next session tries as often again, and goes on where writers reach their rate.
+    # The next session tries as often again. When writers reach their rate, the case is completed.
     rejected = len(nimc.samples("stream"))
     nimc.ended(faults="reject", code=3)
     assert len(nimc.samples("stream")) == 2 * rejected
@@ -297,7 +298,7 @@ def test_rejected_runs_never_end_in_a_loop(nimc):
 
 
 def resume_command(nimc: Nimc) -> str:
-    """Return the command without the option that says where runs are anyway."""
+    """Return the printed command, which omits `--results` for the default folder."""
     words = nimc.words()
     assert words[-2:] == ["--results", "results"]
     return Shell(nimc.folder).line(*words[:-2])
@@ -305,7 +306,7 @@ def resume_command(nimc: Nimc) -> str:
 
 @pytest.fixture
 def torn(nimc: Nimc) -> Nimc:
-    """The campaign after ReFrame was killed in the fourth of six pairs, while it wrote a line."""
+    """Returns the campaign after ReFrame was killed in the fourth pair, while it wrote a line."""
     _, err = nimc.ended(faults="torn", code=3)
     assert "SIGKILL" in err
     assert err.splitlines()[-1].endswith(f": {resume_command(nimc)}")
@@ -313,7 +314,7 @@ def torn(nimc: Nimc) -> Nimc:
     return nimc
 
 
-def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(torn):
+def test_an_incomplete_line_costs_one_sample_and_only_missing_pairs_are_run(torn):
     torn.ended()
     assert torn.complete_pairs("stream") == 6
     assert len(paired_samples(torn, block=1)) == 3 * 3
@@ -326,7 +327,7 @@ def test_a_resumed_run_keeps_its_seed(torn):
     assert {sample["seed"] for sample in torn.samples("stream")} == {header["seed"]}
 
 
-def test_nothing_is_added_to_a_file_with_a_line_that_is_no_sample(torn):
+def test_no_sample_is_added_to_a_file_with_an_invalid_line(torn):
     file = torn.the_run() / "samples/stream.jsonl"
     whole_lines = file.read_bytes().rpartition(b"\n")[0]
     file.write_bytes(whole_lines + b"\ngarbage\n")
@@ -335,8 +336,8 @@ def test_nothing_is_added_to_a_file_with_a_line_that_is_no_sample(torn):
     assert file.read_bytes() == whole_lines + b"\ngarbage\n"
 
 
-def test_the_chain_goes_on_in_a_resumed_run(torn):
-    """Its head before each block is in ReFrame's report, its last one in the results."""
+def test_the_chain_is_continued_in_a_resumed_run(torn):
+    """ReFrame's report has the head of the chain before each block, the results the last head."""
     out, err = torn.ended()
     run = torn.the_run()
     logs = [(run / f"logs/stream/{block}/reframe.log").read_text() for block in (0, 1)]
@@ -355,19 +356,22 @@ def test_a_block_without_a_pair_is_a_failure_of_its_case(nimc):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(nimc: Nimc) -> None:
+def test_a_run_that_was_killed_at_any_moment_is_completed_without_duplicate_samples(
+    nimc: Nimc,
+) -> None:
     nimc.write_two_cases()
     moment = random.Random(1)
 
     def count_samples() -> int:
-        """Return the number of whole lines; what is left of one is removed by the next session."""
+        """Return the number of complete lines. The next session removes an incomplete one."""
         return sum(file.read_bytes().count(b"\n") for file in nimc.results.rglob("*.jsonl"))
 
     def wait_for_samples(least: int, process: subprocess.Popen[str]) -> None:
         wait_until(lambda: count_samples() >= least, process=process)
 
     for _ in range(3):
-        # It cannot end before the last kill: at most two pairs a case are made each time.
+        # The run cannot be complete before the last kill, since each start makes at most two pairs
+        # of a case.
         least = count_samples() + moment.randint(0, 7)
         process = nimc.start(faults="slow,stuck")
         wait_for_samples(least, process)
@@ -379,7 +383,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(nimc: Nimc) 
         keys = [sample["key"] for sample in nimc.samples(case)]
         assert len(keys) == len(set(keys))
         assert nimc.complete_pairs(case) >= 6
-        # Each kill costs the current pair at most.
+        # Each kill costs at most the current pair.
         assert len(keys) <= 6 * 3 + 4 * (1 + 3)
 
 
@@ -391,7 +395,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(nimc: Nimc) 
         (["--results", "/proc/none"], 3, "/proc/none", [], ""),
     ],
 )
-def test_what_cannot_work_is_reported_in_one_line(
+def test_a_wrong_machine_or_results_folder_is_reported_in_one_line(
     nimc, command, monkeypatch, options, status, location, values, allowed
 ):
     monkeypatch.chdir(nimc.folder)
@@ -402,7 +406,7 @@ def test_what_cannot_work_is_reported_in_one_line(
     assert (command.out, nimc.results.exists()) == ("", False)
 
 
-def test_without_reframe_nothing_is_begun(nimc, command, monkeypatch):
+def test_without_reframe_no_run_begins(nimc, command, monkeypatch):
     monkeypatch.chdir(nimc.folder)
     missing = nimc.folder / "none"
     monkeypatch.setenv("NIMC_REFRAME", str(missing))
@@ -411,7 +415,7 @@ def test_without_reframe_nothing_is_begun(nimc, command, monkeypatch):
     assert (command.out, nimc.results.exists()) == ("", False)
 
 
-def test_a_run_that_cannot_begin_leaves_nothing(nimc, monkeypatch):
+def test_a_run_that_cannot_begin_leaves_no_folder(nimc, monkeypatch):
     nimc.ended("--fresh", faults="torn", code=3)
     run = nimc.the_run()
     full = OSError(errno.ENOSPC, "No space left on device", "run.json")
@@ -424,7 +428,7 @@ def test_a_run_that_cannot_begin_leaves_nothing(nimc, monkeypatch):
 
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nimc: Nimc) -> None:
-    """On a file system of 128 KiB: full, then filled up but for a few samples."""
+    """The file system has 128 KiB. First it is full, then it has room for a few samples only."""
     run = shlex.join([*nimc_without_figures.COMMAND, *nimc.words()])
     script = f"""
         mkdir results && mount -t tmpfs -o size=128k none results || exit 77
@@ -461,7 +465,7 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
 
 @pytest.fixture
 def held(nimc: Nimc) -> Iterator[subprocess.Popen[str]]:
-    """A campaign that waits after its warm-up, under nohup, which has a hangup ignored."""
+    """Yields a campaign that waits after its warm-up. It ignores SIGHUP, as under nohup."""
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
     process = nimc.start("--fresh", faults="held,child", preexec_fn=ignore)
     wait_until(nimc.has_samples, process=process)
@@ -470,7 +474,7 @@ def held(nimc: Nimc) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_two_at_once_do_not_share_a_run(nimc, command, held):
+def test_two_simultaneous_sessions_do_not_share_a_run(nimc, command, held):
     out, err = nimc.ended(code=2)
     assert out == ""
     assert f"process {held.pid}" in err
@@ -486,7 +490,7 @@ def test_a_signal_leaves_samples_and_no_process(nimc, command, held):
     assert last_line.endswith(f": {resume_command(nimc)}")
     assert processes_of(nimc.the_run()) == []
     assert leftovers(nimc) == []
-    # What was measured so far can be packed.
+    # The unfinished run can be packed.
     crate = nimc.folder / "crate.zip"
     packed = command("pack", nimc.the_run(), "-o", crate)
     assert packed.splitlines()[-1].startswith("not finished: ")
@@ -515,7 +519,7 @@ def test_when_nimc_itself_is_killed_its_session_ends_too(nimc):
     wait_until(lambda: processes_of(nimc.the_run()) == [])
 
 
-#: A run takes longer than the test.
+#: A campaign of which a single run takes longer than the test.
 LASTING = """\
 name: small
 workloads:
@@ -527,7 +531,7 @@ pairs: {floor: 96}
 
 @pytest.mark.slow
 def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc):
-    """With real ReFrame: at a signal the block cleans up before it ends."""
+    """ReFrame is real here. After a signal, the block cleans up before it ends."""
     nimc.write(LASTING)
     real_reframe = {"NIMC_REFRAME": "", "PYTHONPATH": str(ROOT)}
     process = nimc_without_figures.start(nimc.words(), nimc.folder, real_reframe)
@@ -546,19 +550,19 @@ def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc):
 
 
 def writers_folders(pid: int) -> set[Path]:
-    """Return the folders of writers that a process has open, as an agent has one."""
+    """Return the folders of writers that a process has open. An agent has one."""
     open_files = set()
-    with suppress(OSError):  # it may end meanwhile
+    with suppress(OSError):  # the process may end meanwhile
         for file in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):  # it opens and closes others meanwhile
+            with suppress(OSError):  # the process may close a file meanwhile
                 open_files.add(file.readlink())
     return {path for path in open_files if path.name.startswith("nimc-writers-")}
 
 
 def leftovers(nimc: Nimc) -> list[int]:
-    """Return the processes that the stand-in left, which have no trace of the run in them.
+    """Return the processes that the stand-in has left: `sleep 300` in a folder of the campaign.
 
-    Their command is `sleep 300`, in a folder of the campaign.
+    Their environment does not show to which run they belong.
     """
     pids = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -570,7 +574,7 @@ def leftovers(nimc: Nimc) -> list[int]:
     return pids
 
 
-def test_a_signal_during_the_report_says_how_to_make_it(nimc, monkeypatch):
+def test_after_a_signal_during_the_report_the_command_for_a_report_is_printed(nimc, monkeypatch):
     monkeypatch.setattr(
         "analysis.report.page.render", lambda *_: os.kill(os.getpid(), signal.SIGINT)
     )
@@ -599,10 +603,10 @@ def test_runs_of_a_third_party_check_are_counted_before_it_has_read_them(nimc, m
     monkeypatch.setattr("nimc.run.progress.LINE_INTERVAL_S", 0.0)
     _, err = nimc.ended("--case", "plain", faults="unread", code=3)
     assert "plain, block 0: 0 of 19 runs" in err
-    assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early
+    assert "plain, block 0: 19 of 19 runs" in err  # printed when ReFrame ends, which is too early
     (failure,) = (line for line in err.splitlines() if line.startswith("nimc: plain: "))
     assert "block 0" in failure
-    # The next session has them read before it decides what else to measure: nothing.
+    # In the next session, the check first reads these runs. Then no further run is needed.
     _, err = nimc.ended("--case", "plain")
     assert "plain, block 0: the check reads its runs" in err
     assert "block 1" not in err
@@ -639,14 +643,14 @@ def test_a_third_party_check_is_measured_verified_reported_and_compared(nimc, co
     workloads = {row["case"]: row["workload"] for row in document["results"]}
     assert workloads == {"plain": "plain", "stream": "stream"}
 
-    # ReFrame is called for its file, whose digest is recorded.
+    # ReFrame is called with the file of the check. The digest of the file is recorded.
     digest = hashlib.sha256(checks.read_bytes()).hexdigest()
     assert nimc.header()["resolved"]["checks"] == {"plain": digest}
     log = (run / "logs/plain/0/reframe.log").read_text()
     assert f"-c {checks} -r -n ^plain(%.*)?$ " in log
     assert BlockPlan.load(run / "logs/plain/0/plan.json").settings == {"figure": "step"}
 
-    # The run is reported and packed; only from its crate it cannot be reproduced.
+    # The run can be reported and packed, but its crate cannot be reproduced.
     command("report", run)
     crate = nimc.folder / "crate.zip"
     command("pack", run, "-o", crate)
@@ -654,7 +658,7 @@ def test_a_third_party_check_is_measured_verified_reported_and_compared(nimc, co
     command("reproduce", crate, "--machine", "localhost", code=2)
     assert "third_party.py:plain" in command.err
 
-    # A changed check is measured in another run, which is compared.
+    # If the check is changed, another run begins. Both runs can be compared.
     checks.write_text(checks.read_text() + "# one line more\n")
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
     (run / "run.json").write_text(json.dumps(header))

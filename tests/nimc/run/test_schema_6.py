@@ -1,4 +1,4 @@
-"""A run whose first samples are of schema 6 is resumed, reported and verified by this version."""
+"""This version resumes, reports and verifies a run whose first samples have schema 6."""
 
 import json
 from collections import Counter
@@ -33,17 +33,20 @@ def read_samples(text: bytes) -> list[dict[str, Any]]:
 
 
 class InterruptedRun(NamedTuple):
-    """A run that was interrupted within a line; its samples are of schema 6."""
+    """A run that was interrupted while it wrote a line. Its samples have schema 6."""
 
     path: Path
     samples_path: Path
-    #: The whole lines of the samples.
+    #: The complete lines of the samples.
     measured: bytes
 
 
 @pytest.fixture
 def interrupted(nimc: Nimc) -> InterruptedRun:
-    """Measure a warm-up and three pairs of `off`, `on` and `aa`; in two, `on` is rejected."""
+    """Returns a run with a warm-up and three pairs of `off`, `on` and `aa`.
+
+    In two of the pairs, `on` is rejected.
+    """
     nimc.ended(faults="torn,scarce", code=3)
     run = nimc.the_run()
     rewrite_as_schema_6(run)
@@ -64,10 +67,9 @@ def test_samples_of_schema_6_are_verified(command: Command, interrupted: Interru
 def test_a_run_of_schema_6_is_resumed_with_samples_of_schema_7(
     nimc: Nimc, interrupted: InterruptedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`on` has one pair of six: five pairs of three runs follow, after a warm-up."""
-    monkeypatch.setattr(
-        "nimc.run.progress.LINE_INTERVAL_S", 0.0
-    )  # each change of the counts is printed
+    """`on` has one of six pairs. So a warm-up and five pairs of three runs follow."""
+    # nimc prints each change of the counts.
+    monkeypatch.setattr("nimc.run.progress.LINE_INTERVAL_S", 0.0)
     _, err = nimc.ended()
     assert f"resumes {interrupted.path}" in err
     assert "stream, block 1: 0 of 16 runs, " in err
@@ -94,7 +96,9 @@ def test_nothing_that_schema_6_recorded_is_lost(
     assert report_of(nimc, interrupted.path)["head"] == nimc.header()["head"]
 
 
-def test_a_finished_run_of_schema_6_goes_on_with_more_pairs(nimc: Nimc, command: Command) -> None:
+def test_a_finished_run_of_schema_6_is_continued_with_more_pairs(
+    nimc: Nimc, command: Command
+) -> None:
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 6, precision: 0.001"))
     nimc.ended(faults="faint")
     run = nimc.the_run()

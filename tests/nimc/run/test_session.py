@@ -1,4 +1,4 @@
-"""Children that are to stop, and signals after the last block or while a report is made."""
+"""How child processes are stopped, and what a signal does at any time."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from records import processes
 from records.checkout import python_code
 from records.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
 
-#: Says that it ignores SIGTERM, and stays for longer than any test waits.
+#: Code of a process that ignores SIGTERM, prints a line then, and runs longer than any test.
 _DEAF = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     "print('deaf', flush=True); time.sleep(300)"
@@ -26,7 +26,7 @@ _DEAF = (
 
 
 @pytest.mark.parametrize(("signals", "grace_s"), [(2, 60.0), (1, 0.1)])
-def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
+def test_a_process_that_ignores_sigterm_is_killed_at_a_second_signal_or_after_a_time(
     tmp_path, monkeypatch, signals, grace_s
 ):
     monkeypatch.setattr(session, "GRACE_S", grace_s)
@@ -34,7 +34,7 @@ def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
     signalled_s: list[float] = []
 
     def ask() -> None:
-        """As the session's tick: all signals at once, as soon as the child is deaf."""
+        """Send all signals as soon as the child ignores SIGTERM. The session calls this often."""
         if not signalled_s and log.read_bytes():
             signalled_s.append(time.monotonic())
             for _ in range(signals):
@@ -56,14 +56,14 @@ def test_other_runs_of_the_user_on_this_host_are_named(monkeypatch):
 
 
 def start(program: str) -> subprocess.Popen[bytes]:
-    """A program of Python that prints once it can be signalled."""
+    """Start a Python program, and wait until it prints that it is ready for signals."""
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     with child.stdout:
         assert child.stdout.readline()
     return child
 
 
-def test_children_are_asked_to_end_and_killed_if_they_do_not():
+def test_children_get_sigterm_and_are_killed_if_they_do_not_end():
     for grace_s, hurried in ((0.1, False), (60.0, True)):
         with start(_DEAF) as left:
             processes.end_descendants(grace_s, lambda hurried=hurried: hurried)
@@ -81,7 +81,7 @@ def test_children_are_asked_to_end_and_killed_if_they_do_not():
     ]
 
 
-def _drop_the_first_and_go_on(goes_on_s: float) -> None:
+def _drop_the_exception_of_a_signal_and_continue(goes_on_s: float) -> None:
     with suppress(Stopped):
         os.kill(os.getpid(), signal.SIGHUP)
     until_s = time.monotonic() + goes_on_s
@@ -90,17 +90,17 @@ def _drop_the_first_and_go_on(goes_on_s: float) -> None:
 
 
 @pytest.mark.parametrize("goes_on_s", [60, 0])
-def test_a_signal_whose_exception_was_dropped_is_raised_again_or_at_the_end(goes_on_s):
+def test_the_dropped_exception_of_a_signal_is_raised_again_soon_or_at_the_end(goes_on_s):
     handlers = [signal.getsignal(signum) for signum in (signal.SIGHUP, signal.SIGALRM)]
     with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once():
-        _drop_the_first_and_go_on(goes_on_s)
+        _drop_the_exception_of_a_signal_and_continue(goes_on_s)
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert [signal.getsignal(signum) for signum in (signal.SIGHUP, signal.SIGALRM)] == handlers
 
 
-def test_signals_are_counted_and_the_first_is_obeyed():
+def test_signals_are_counted_and_the_first_decides():
     with Interrupts() as interrupts:
-        subprocess.run(["true"], check=True)  # its end is no reason to stop
+        subprocess.run(["true"], check=True)  # the end of a child is no reason to stop
         interrupts.check()
         for signum in (signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), signum)
@@ -110,7 +110,7 @@ def test_signals_are_counted_and_the_first_is_obeyed():
             interrupts.check()
 
 
-def test_a_command_with_a_job_exits_as_the_signal_would_and_says_that_no_job_is_left(capsys):
+def test_a_stopped_command_exits_with_the_signals_status_and_prints_that_no_job_is_left(capsys):
     with pytest.raises(SystemExit) as end, exit_when_stopped():
         raise Stopped(signal.SIGTERM)
     assert end.value.code == 143  # 128 and the number of SIGTERM
@@ -118,7 +118,7 @@ def test_a_command_with_a_job_exits_as_the_signal_would_and_says_that_no_job_is_
 
 
 def test_a_file_is_not_left_half_written(tmp_path):
-    """The signal comes when the content has been written and not yet renamed."""
+    """The signal comes after the temporary file was written and before it is renamed."""
     code = (
         "import os, signal; from pathlib import Path; import click; from nimc.cli import main;"
         "from records.files import replace_text;"
@@ -131,7 +131,7 @@ def test_a_file_is_not_left_half_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_signal_after_the_last_block_is_obeyed(nimc, monkeypatch):
+def test_a_signal_after_the_last_block_stops_the_campaign(nimc, monkeypatch):
     def run_all(_: CampaignRunner) -> list[Failure]:
         os.kill(os.getpid(), signal.SIGHUP)
         return []
@@ -142,10 +142,8 @@ def test_a_signal_after_the_last_block_is_obeyed(nimc, monkeypatch):
     assert nimc.header()["finished_s"] is None
 
 
-def test_neither_the_environment_nor_a_configuration_moves_the_files_of_a_block(
-    tmp_path, monkeypatch
-):
-    """Jobs are found by their folder; ReFrame's own database is for sessions of its own."""
+def test_neither_variables_nor_a_configuration_can_move_the_files_of_a_block(tmp_path, monkeypatch):
+    """nimc finds jobs by their folder. Its sessions are not stored in ReFrame's own database."""
     check, config, log = (tmp_path / name for name in ("check.py", "config.py", "log"))
     check.write_text(
         "import reframe as rfm\nfrom reframe.utility.sanity import assert_true\n"

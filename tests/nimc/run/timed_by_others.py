@@ -1,4 +1,4 @@
-"""A check as others write it, in whose runs there is time for a stop."""
+"""A third-party check. Its runs take long enough to be stopped within them."""
 
 import reframe as rfm
 import reframe.utility.sanity as sn
