@@ -1,11 +1,12 @@
-"""Captured outputs of workloads, and what is read from each."""
+"""Captured outputs of workloads, and the figures that a parser must read from each output."""
 
 from pathlib import Path
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 
-# Read off the captures by eye: file, figure of merit, other figures. Triad's three arrays have
-# 16777216 elements of 8 bytes, and its average time is 0.020810 s.
+# A person read these values in the captures. Each row has the capture's file, the figure of merit
+# and some of the other figures. The three arrays of triad have 16777216 elements of 8 bytes each,
+# and the average time of triad is 0.020810 s.
 GOOD = [
     (
         "stream/stream-1core",
@@ -76,14 +77,16 @@ GOOD = [
     ),
     ("umt/t2", 8.47088e6, {"cycles": 2}),
     ("xsbench/n2", 607665, {"ranks": 2, "threads": 1}),
-    # Segments of five steps over their time: 2429789 / 1.746584, 4868370 / 5.445714.
+    # The figure is the segments of five steps divided by the time of these steps:
+    # 2429789 / 1.746584 and 4868370 / 5.445714.
     ("quicksilver/n1", 1391166.414, {"segments": 2429789, "steps": 5}),
     ("quicksilver/n2", 893982.7668, {"segments": 4868370, "ranks": 2}),
-    # Tracks over time: 872835 / 0.0948158, 872835 / 0.237281.
+    # The figure is the tracks divided by the time: 872835 / 0.0948158 and 872835 / 0.237281.
     ("mcb/n1", 9205585.989, {"tracks": 872835, "max_error": 0.0498425, "particles": 20000}),
     ("mcb/n2", 3678486.689, {"ranks": 2}),
     ("mcb/t2", 562259.6417, {"ranks": 1}),
-    # (0.119083223 + 0.072973386) / 2, (2.9 + 3.3) / 2 GB/s, and the slowest of three ranks in ms.
+    # The first figure is (0.119083223 + 0.072973386) / 2 s, and the second is (2.9 + 3.3) / 2 GB/s.
+    # The third figure is the time of the slowest of three ranks; the program prints milliseconds.
     ("command/seconds", 0.0960283045, {"repetitions": 2, "matches": 0}),
     ("command/dd", 3.1e9, {"repetitions": 2, "matches": 1}),
     ("command/ranks", 0.0135, {"repetitions": 1, "matches": 3}),

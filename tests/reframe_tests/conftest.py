@@ -1,4 +1,4 @@
-"""membench, built once for the tests of a session, and a cluster that is started once."""
+"""Fixtures that build membench once, and start a minicluster once, for all tests of a session."""
 
 import ctypes
 import json
@@ -17,7 +17,7 @@ MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
 
 
 def document(program, *words):
-    """The JSON of a run of membench that succeeds."""
+    """Run membench, which must succeed, and return the JSON document that it prints."""
     return json.loads(succeeded(ran(program, *words, "-j", "-")))
 
 
@@ -32,13 +32,13 @@ def at_work(*words):
 
 
 def refused(done, why="wrong results"):
-    """Assert that membench refused its results for this reason."""
+    """Assert that membench has refused its own results with the reason `why`."""
     assert (done.returncode, "FOM" in done.stdout) == (3, False)
     assert why in done.stderr
 
 
 def library(folder: Path, name: str) -> ctypes.CDLL:
-    """Compile one source of membench to a library, whose functions tests call."""
+    """Compile one source file of membench to a library; a test can call the library's functions."""
     path = folder / f"{name}.so"
     source = MEMBENCH / f"{name}.c"
     succeeded(ran("cc", "-std=c11", "-shared", "-fPIC", source, "-o", path))
@@ -46,7 +46,7 @@ def library(folder: Path, name: str) -> ctypes.CDLL:
 
 
 def make(target: str, out: Path, source: Path = MEMBENCH, *settings: str) -> Path:
-    """Builds membench with `make`; skips the test if there is no compiler."""
+    """Build membench with `make`; skip the test if the host has no compiler or no `make`."""
     if shutil.which("cc") is None or shutil.which("make") is None:
         pytest.skip("needs cc and make")
     succeeded(ran("make", "-s", "-C", source, target, f"OUT={out}", *settings))
@@ -55,7 +55,10 @@ def make(target: str, out: Path, source: Path = MEMBENCH, *settings: str) -> Pat
 
 @pytest.fixture(scope="session")
 def three_nodes() -> Iterator[Cluster]:
-    """A cluster of two targets and an origin over veth, up; tests leave its nodes idle."""
+    """A running minicluster: two nodes are targets, one is an origin, and veth links connect them.
+
+    Each test must leave the nodes idle.
+    """
     yield from cluster_of(3)
 
 
@@ -71,7 +74,10 @@ def membench_sanitized(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def membench_changed(tmp_path_factory):
-    """Builds membench with changes to its source: {file: [(old text, new text)]}."""
+    """A function that builds membench after it has changed a copy of the source.
+
+    The argument of the function maps the name of a file to pairs: (old text, new text).
+    """
 
     def build(changes):
         folder = tmp_path_factory.mktemp("membench-changed")

@@ -12,7 +12,8 @@ FACTOR, WORKLOAD, INJECTOR = (
     section("extend.md", f"Add {addition}")
     for addition in ("a factor", "a workload", "an injector")
 )
-#: Tells its niceness by its figure of merit.
+#: A check whose figure of merit shows the niceness of its application: the figure is 1 plus the
+#: niceness, in seconds.
 CHECK = '''
 import shlex
 import sys
@@ -47,7 +48,10 @@ class shows(rfm.RunOnlyRegressionTest, NimcMixin):
 
 
 def followed(folder: Path) -> Path:
-    """A copy of the checkout in a folder, with three sections of docs/extend.md applied."""
+    """Copy the checkout to a folder, follow three sections of docs/extend.md there, and add CHECK.
+
+    Return the path of the copy.
+    """
     copy = copy_of_checkout(folder / "checkout")
     shutil.copytree(ROOT / "docs", copy / "docs")
     shutil.copy(ROOT / "pyproject.toml", copy)

@@ -1,4 +1,4 @@
-"""Facts of a host for a layout on NUMA nodes."""
+"""A made machine whose hosts have two NUMA nodes, for tests of a layout on NUMA nodes."""
 
 from tests.records.machine.made import machine
 

@@ -1,6 +1,7 @@
-"""Settings beside those of a machine: what ReFrame would log only if asked is not even prepared.
+"""Settings of ReFrame that tests load in addition to those of a machine.
 
-Half of the processor time of a dry run goes there.
+ReFrame prepares no messages of its debugging levels with these settings. A dry run would spend
+half of its processor time on these messages.
 """
 
 from reframe_tests.logs import LOGGING

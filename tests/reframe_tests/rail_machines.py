@@ -1,4 +1,4 @@
-"""A machine with two rails."""
+"""A made machine with two rails: two network interfaces that one job can use."""
 
 from records.machine.site import Machine
 from tests.records.machine import made

@@ -1,4 +1,4 @@
-"""Starts ReFrame as a user does, and reads the files of a run or a dry run of a check."""
+"""Functions that start ReFrame as a user does, and that read the files of a run or a dry run."""
 
 import json
 import os
@@ -15,7 +15,7 @@ QUIET = Path(__file__).with_name("quiet.py")
 
 
 def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; returns it with its output."""
+    """Run a program until it ends, and return its status and its output."""
     arguments = {"capture_output": True, "text": True, "timeout": 300, **options}
     return subprocess.run(list(map(str, words)), **arguments)
 
@@ -31,11 +31,11 @@ def reframe(
     timeout_s: float = 300,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Call ReFrame for the check `name` of the file `check`; stage and output are in `folder`.
+    """Call ReFrame for the check `name`; ReFrame puts its stage and output folders into `folder`.
 
-    `config` is a machine of the checkout `root`, or a file of settings. `check` is a workload of
-    this checkout, or a file. `settings` are variables of the check, `variables` those of the
-    environment.
+    `config` is the name of a machine of the checkout `root`, or the path of a file of settings.
+    `check` is the name of a workload of the checkout `root`, or the path of a file of checks.
+    `settings` are variables of the check. `variables` are variables of the environment.
     """
     file = check if isinstance(check, Path) else root / "reframe_tests" / f"{check}.py"
     name = name or file.stem
@@ -49,7 +49,10 @@ def reframe(
 
 
 def script(path: Path, text: str) -> Path:
-    """Write a script, for the shell unless it names its interpreter, and make its folder."""
+    """Make a folder and write an executable script into it.
+
+    The shell runs the script, unless the first line names another interpreter.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -59,7 +62,7 @@ def script(path: Path, text: str) -> Path:
 def run_tool(
     tool: Tool, folder: Path, *application: str, launcher: Sequence[str] = (), **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run an application under a tool, which writes its files to `folder`."""
+    """Run an application under a measuring tool; the tool writes its files to `folder`."""
     command = [
         part.replace(FOLDER_PLACEHOLDER, str(folder)) for part in tool.wrap(launcher, application)
     ]
@@ -67,13 +70,13 @@ def run_tool(
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the output of a program that has succeeded."""
+    """Assert that a program has succeeded, and return its standard output."""
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def plan_of(folder: Path, name: str) -> dict[str, Any]:
-    """Return the plan of a check's block from a dry run."""
+    """Return the plan that a dry run has written for the block of a check."""
     (path,) = folder.glob(f"stage/*/*/*/{name}/plan.json")
     plan: dict[str, Any] = json.loads(path.read_text())
     return plan
@@ -85,7 +88,7 @@ def samples_of(run: Path, case: str) -> list[dict[str, Any]]:
 
 
 def provenance_of(run: Path) -> dict[str, Any]:
-    """The only record of a run."""
+    """Return the provenance record of a run; the run must have exactly one."""
     (path,) = (run / "provenance").glob("*.json")
     record: dict[str, Any] = json.loads(path.read_text())
     return record

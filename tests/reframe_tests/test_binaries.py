@@ -1,4 +1,7 @@
-"""Programs from Spack and from PATH; layouts of ranks, against factors found by hand."""
+"""Tests of checks whose programs come from Spack, from PATH or from the file of a site.
+
+Further tests compare layouts of ranks with factors that were computed by hand.
+"""
 
 import hashlib
 import json
@@ -34,11 +37,13 @@ from tests.undisturbed import VARIABLES
     ("machine", "reasons"),
     [
         ("localhost", ["test_HPCCG is not on PATH", "Spack is not set up for localhost"]),
-        # On Slurm as well, before a job is submitted.
+        # On a machine with Slurm, the check is also skipped before it submits a job.
         pytest.param("minicluster", ["test_HPCCG is not on PATH"], marks=pytest.mark.slow),
     ],
 )
-def test_skipped_with_the_reason_of_each_environment(tmp_path, monkeypatch, machine, reasons):
+def test_a_skipped_check_names_a_reason_for_each_environment(
+    tmp_path, monkeypatch, machine, reasons
+):
     monkeypatch.delenv("SPACK_ROOT", raising=False)
     variables = {"PATH": "/usr/bin:/bin", "NIMC_SPACK_DIR": str(tmp_path / "none")}
     done = reframe(tmp_path, machine, "hpccg", "-r", name="hpccg_quick", **variables)
@@ -50,7 +55,7 @@ def test_skipped_with_the_reason_of_each_environment(tmp_path, monkeypatch, mach
 @pytest.mark.skipif(
     shutil.which("test_HPCCG", path="/usr/bin:/bin") is not None, reason="HPCCG is installed here"
 )
-def test_a_campaign_is_told_why_its_check_was_skipped(tmp_path, monkeypatch):
+def test_a_campaign_finds_why_its_check_was_skipped(tmp_path, monkeypatch):
     monkeypatch.delenv("SPACK_ROOT", raising=False)
     campaign = tmp_path / "c.yaml"
     campaign.write_text("name: c\nworkloads: [{check: hpccg, expect: 5s}]\narms: [off, spin, aa]\n")
@@ -70,11 +75,12 @@ def test_a_campaign_is_told_why_its_check_was_skipped(tmp_path, monkeypatch):
         assert part in reason
 
 
-#: One run of one pair without writers; one that a busy host disturbed is repeated.
-ONE = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
+#: Variables of a check for one run without writers. If a busy host disturbs the run, the run is
+#: repeated.
+ONE_RUN = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
 
 
-def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
+def test_each_case_runs_in_one_environment_only(tmp_path):
     program = script(tmp_path / "bin" / "test_HPCCG", "echo this is no HPCCG")
     text = (ROOT / "configs/localhost.py").read_text()
     config = tmp_path / "two.py"
@@ -84,7 +90,7 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
         .replace('"name": "spack"', '"name": "modules"')
         .replace('"features": ["spack"]', '"features": ["modules"]')
     )
-    settings = {**ONE, "retries": 0, "nimc_dir": tmp_path / "run"}
+    settings = {**ONE_RUN, "retries": 0, "nimc_dir": tmp_path / "run"}
     path = f"{program.parent}:{os.environ['PATH']}"
     done = reframe(
         tmp_path, config, "hpccg", "-r", name="hpccg_quick", settings=settings, PATH=path
@@ -96,7 +102,7 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("mpirun.openmpi"), reason="no mpirun.openmpi")
-def test_open_mpi_runs_on_the_cpus_that_it_was_started_on():
+def test_open_mpi_keeps_its_ranks_on_the_processors_on_which_it_was_started():
     (system,) = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]["systems"]
     variables = {
         name: value for name, value in system["partitions"][0]["env_vars"] if name != "PATH"
@@ -109,7 +115,8 @@ def test_open_mpi_runs_on_the_cpus_that_it_was_started_on():
     assert done.stdout.split() == ["Cpus_allowed_list:", str(last)]
 
 
-#: Spack in ten lines: it chooses one version, and installs what prints a captured run.
+#: A stand-in for Spack. It concretizes each package to one version, and it installs a program that
+#: prints a captured output.
 SPACK = """#!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 shift 2
@@ -128,7 +135,10 @@ esac
 
 @pytest.fixture
 def set_up(tmp_path, monkeypatch):
-    """Sets up such a Spack for localhost, which finds one compiler and says `spackcc 7.7.7`."""
+    """A function that sets up the stand-in SPACK for localhost.
+
+    SPACK finds one compiler; this compiler prints `spackcc 7.7.7` as its version.
+    """
 
     def set_up(package="", program="", capture=""):
         root = tmp_path / "spack"
@@ -150,9 +160,9 @@ def set_up(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
+def test_a_check_builds_its_program_and_records_the_spec_of_spack(tmp_path, set_up):
     set_up("stream", "stream_c.exe", "captures/stream/stream-1core.txt")
-    settings = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run", "array_most": "2MiB"}
+    settings = {**ONE_RUN, "layout_cores": 1, "nimc_dir": tmp_path / "run", "array_most": "2MiB"}
     words = ("stream", "-p", "spack", "-r")
     succeeded(reframe(tmp_path, "localhost", *words, name="stream_quick", settings=settings))
     sample = samples_of(tmp_path / "run", "stream_quick")[-1]
@@ -162,14 +172,14 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
     assert (spack["hash"], spack["spec"]) == ("aaa", "stream@1.0")
     assert provenance["compiler"] is None
     (built,) = (tmp_path / "state" / "localhost" / "environments").iterdir()
-    # Two MiB of doubles are 2 * 1024 * 1024 / 8 elements.
+    # An array of 2 MiB has 2 * 1024 * 1024 / 8 doubles.
     assert built.name == "stream@262144"
 
 
 @pytest.mark.slow
 def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
     set_up()
-    settings = {**ONE, "nimc_dir": tmp_path / "run", "duration_s": 0.1, "size": "1MiB"}
+    settings = {**ONE_RUN, "nimc_dir": tmp_path / "run", "duration_s": 0.1, "size": "1MiB"}
     words = ("membench", "-p", "spack", "-r")
     succeeded(reframe(tmp_path, "localhost", *words, name="membench_quick", settings=settings))
     sample = samples_of(tmp_path / "run", "membench_quick")[-1]
@@ -178,8 +188,11 @@ def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path, exists):
-    """On a machine whose settings have no wheels."""
+def test_a_program_that_the_site_file_names_needs_no_spack(tmp_path, exists):
+    """The settings of the machine have no environment of wheels.
+
+    If the program does not exist, the check is skipped and names the entry of the site file.
+    """
     program = tmp_path / "main.Linux.gfortran.mpi.exe"
     if exists:
         script(program, f"cat {ROOT}/tests/captures/cns/n1.txt")
@@ -206,14 +219,14 @@ def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_p
     assert plan["treatments"][0]["start"]["command"] == [str(program), "inputs"]
 
 
-#: Apptainer as far as it is needed: it runs what the image, a script, is.
+#: A stand-in for Apptainer: it runs the image, which is a script here.
 APPTAINER = '[ "$1" = exec ] || exit 9; shift; exec sh "$@"'
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", ["modules", "wheels"])
-def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
-    """As in docs/workloads.md; the program is on no PATH but that of the environment."""
+def test_an_environment_can_provide_a_program_in_a_container(tmp_path, feature):
+    """docs/workloads.md describes these settings; only this environment's PATH has the program."""
     image = tmp_path / "lulesh.sif"
     image.write_text(
         f'[ "$*" = "lulesh2.0 -s 20 -i 100" ] && cat {ROOT}/tests/captures/lulesh/n1-i100.txt'
@@ -230,12 +243,13 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
         .replace('"name": "spack"', f'"name": "container", "env_vars": [["PATH", "{path}"]]')
         .replace('"features": ["spack"]', f'"features": ["{feature}"]')
     )
-    settings = {**ONE, "nimc_dir": tmp_path / "run", "edge": 20, "iterations": 100}
+    settings = {**ONE_RUN, "nimc_dir": tmp_path / "run", "edge": 20, "iterations": 100}
     words = (tmp_path, config, "lulesh", "-r")
     succeeded(reframe(*words, name="lulesh_quick", settings={**settings, "layout_cores": 1}))
     sample = samples_of(tmp_path / "run", "lulesh_quick")[-1]
     assert sample["outcome"] == "accepted", sample["reason"]
-    # The captured run's microseconds a zone and cycle, times its zones and cycles.
+    # The captured run prints microseconds for each zone and cycle. The figure of merit is this time
+    # multiplied by the number of zones and the number of cycles.
     assert sample["fom"] == pytest.approx(1.2818067e-6 * 20**3 * 100)
     provenance = provenance_of(tmp_path / "run")
     assert provenance["environment"] == "container"
@@ -250,7 +264,7 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
             (largest_cube_edge, (n,), edge)
             for n, edge in ((1, 1), (7, 1), (8, 2), (26, 2), (27, 3))
         ),
-        # As many ranks on each node.
+        # The second argument is the number of nodes; each node must get the same number of ranks.
         *((largest_cube_edge, n, edge) for n, edge in (((512, 8), 8), ((16, 8), 2), ((100, 2), 4))),
         *((largest_cube_edge, n, edge) for n, edge in (((27, 2), 2), ((7, 4), 1))),
         *((near_square, (n,), edges) for n, edges in ((1, (1, 1)), (7, (1, 7)), (12, (3, 4)))),
@@ -259,11 +273,12 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
             (near_cube, (n,), edges)
             for n, edges in ((1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)))
         ),
-        # Of 16 cubes, 1 x 4 x 4 has the same longest edge and more surface.
+        # A box of 1 x 4 x 4 would also hold 16 cubes and have the same longest edge, but it has a
+        # larger surface than 2 x 2 x 4.
         *((near_cube, (n,), edges) for n, edges in ((16, (2, 2, 4)), (28, (2, 2, 7)))),
         *((near_cube, (n,), edges) for n, edges in ((128, (4, 4, 8)), (360, (6, 6, 10)))),
         (near_cube, (13,), (1, 1, 13)),
     ],
 )
-def test_layouts_of_ranks(layout, arguments, expected):
+def test_layouts_of_ranks_are_those_computed_by_hand(layout, arguments, expected):
     assert layout(*arguments) == expected

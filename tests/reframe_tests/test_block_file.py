@@ -1,4 +1,8 @@
-"""A block that a campaign plans is that of the check's own variables, and reaches every hook."""
+"""Tests of blocks that a campaign plans and that a check reads from a file.
+
+Such a block must equal the block that ReFrame makes from the same variables of the check. The
+values of the campaign must also reach each hook of a check.
+"""
 
 import json
 from pathlib import Path
@@ -29,7 +33,7 @@ injector: {message: 32KiB}
 verify: {min_share: 0.3, retries: 1, steal_share: null}
 run_timeout: 2min
 """
-#: A third-party check whose hooks come before the mixin's.
+#: A third-party check; its own hooks run before the hooks of the mixin.
 THEIRS = """\
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -57,7 +61,7 @@ class theirs(rfm.RunOnlyRegressionTest):
 class mine(theirs, NimcMixin):
     pass
 """
-#: Check -> what its variables are on ReFrame's command line.
+#: Check -> the variables of the check that have the same effect on ReFrame's command line.
 VARIABLES = {
     "stream": {
         "iterations": 20,
@@ -68,7 +72,7 @@ VARIABLES = {
     "numa": {"factors": "{buffer: [nic, other], load: [idle, write]}"},
     "membench": {"duration_s": 2, "node": 1, "reserved_cores": 0},
 }
-#: Variables of all checks.
+#: Variables that all checks get on ReFrame's command line.
 COMMON_VARIABLES = {
     "arms": "off,on,aa",
     "message": "32KiB",
@@ -79,13 +83,13 @@ COMMON_VARIABLES = {
     "run_timeout_s": 120,
     "seed": 9,
 }
-#: What each way has of its own.
-APART = ("nimc_dir", "settings", "provenance", "case")
+#: The fields of a plan that differ between a block of a campaign and a block of variables.
+DIFFERENT_FIELDS = ("nimc_dir", "settings", "provenance", "case")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A dry run by the campaign's blocks, and one by variables."""
+    """The folders of two dry runs: one reads the blocks of the campaign, one takes variables."""
     by_file, by_variables = (tmp_path_factory.mktemp(name) for name in ("file", "variables"))
     (by_file / "theirs.py").write_text(THEIRS)
     (by_file / "c.yaml").write_text(CAMPAIGN)
@@ -109,11 +113,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("check", VARIABLES)
-def test_the_block_of_a_campaign_is_that_of_the_same_variables(
+def test_the_block_of_a_campaign_equals_the_block_of_the_same_variables(
     folders: tuple[Path, Path], check: str
 ) -> None:
     campaign_plan, variables_plan = (
-        {key: value for key, value in plan_of(folder, check).items() if key not in APART}
+        {key: value for key, value in plan_of(folder, check).items() if key not in DIFFERENT_FIELDS}
         for folder in folders
     )
     stages = [next(folder.glob(f"stage/*/*/*/{check}")) for folder in folders]
@@ -126,7 +130,9 @@ def test_the_block_of_a_campaign_is_that_of_the_same_variables(
     assert campaign_plan["limits"]["steal_share"] is None
 
 
-def test_hooks_of_a_check_of_others_see_what_the_campaign_sets(folders: tuple[Path, Path]) -> None:
+def test_hooks_of_a_third_party_check_see_the_values_of_the_campaign(
+    folders: tuple[Path, Path],
+) -> None:
     plan = plan_of(folders[0], "mine")
     assert plan["treatments"][0]["start"]["command"][-3:] == ["took", "20", "s"]
     assert plan["limits"]["run_timeout_s"] == 120

@@ -1,4 +1,4 @@
-"""A user's own command: how it is started, repeated and read."""
+"""Tests of the check `command`: it starts and repeats a user's command, and reads its output."""
 
 import os
 import re
@@ -20,7 +20,7 @@ BIN = Path(sys.executable).parent
 def timed(
     *words: object, times: int = 1, figure: str = "", **options: object
 ) -> subprocess.CompletedProcess[str]:
-    """A command that is repeated `times` times, as in a job."""
+    """Run a command `times` times with reframe_tests.timed, as a job does."""
     defaults = {"which": "last", "better": "lower", "unit": "s"}
     reading = [str(options.pop(name, value)) for name, value in defaults.items()]
     command = python_main("reframe_tests.timed", str(times), figure, *reading, *map(str, words))
@@ -29,7 +29,7 @@ def timed(
 
 
 def test_a_figure_is_the_mean_of_all_repetitions(tmp_path: Path) -> None:
-    """10, 20 and 60 ms, as a program prints them that counts how often it was started."""
+    """The program counts its starts, and prints 10, 20 and 60 ms at the first three starts."""
     program = script(
         tmp_path / "a program",
         'echo x >> count; set -- 10 20 60; shift $(($(wc -l < count) - 1)); echo "took: $1 ms"',
@@ -42,8 +42,8 @@ def test_a_figure_is_the_mean_of_all_repetitions(tmp_path: Path) -> None:
     assert fom.notes == []
 
 
-def test_seconds_are_those_of_one_repetition() -> None:
-    """Three times at least 0.2 s: the figure is no sum."""
+def test_the_figure_in_seconds_is_the_mean_time_of_one_repetition() -> None:
+    """Each of three repetitions takes at least 0.2 s, and the figure is not their sum."""
     done = timed("sleep", "0.2", times=3)
     fom = load_workload("command").parse(done.stdout)
     figures = [float(line.split()[-1]) for line in done.stdout.split("\n") if line]
@@ -56,7 +56,7 @@ def test_seconds_are_those_of_one_repetition() -> None:
     ("which", "better", "expected"),
     [("last", "lower", 7.5), ("worst", "lower", 12.0), ("worst", "higher", 3.0)],
 )
-def test_of_several_matches_the_last_or_the_worst_counts(
+def test_the_figure_is_the_last_or_the_worst_of_several_matches(
     which: str, better: str, expected: float
 ) -> None:
     printed = "echo rate 12.0; echo rate 3.0; echo rate 7.5"
@@ -67,13 +67,13 @@ def test_of_several_matches_the_last_or_the_worst_counts(
     assert fom.notes == ([Note.SEVERAL_FIGURES()] if which == "last" else [])
 
 
-def test_numbers_of_fortran_and_with_thousands_are_compared_as_they_are_read() -> None:
+def test_fortran_numbers_and_numbers_with_thousands_separators_are_compared_by_value() -> None:
     printed = "echo rate 900; echo rate 1.5D3; echo rate 1,200"
     done = timed("sh", "-c", printed, figure=r"rate (\S+)", which="worst", better="lower")
     assert load_workload("command").parse(done.stdout).value == 1500
 
 
-def test_of_ranks_that_print_no_number_none_is_the_worst() -> None:
+def test_a_rank_that_prints_no_number_leaves_no_worst_figure() -> None:
     done = timed(
         "sh", "-c", "echo rate 5; echo rate -; echo rate 6", figure=r"rate (\S+)", which="worst"
     )
@@ -81,7 +81,7 @@ def test_of_ranks_that_print_no_number_none_is_the_worst() -> None:
         load_workload("command").parse(done.stdout)
 
 
-def test_the_whole_match_counts_without_a_group() -> None:
+def test_a_pattern_without_a_group_takes_the_whole_match() -> None:
     done = timed("echo", "it took 1,250 s", figure="[0-9,]+")
     assert load_workload("command").parse(done.stdout).value == 1250
 
@@ -95,7 +95,7 @@ def test_the_whole_match_counts_without_a_group() -> None:
         (("/",), 127, "/: Permission denied"),
     ],
 )
-def test_the_first_repetition_that_fails_ends_it(
+def test_no_repetition_follows_one_that_fails(
     words: tuple[str, ...], status: int, says: str
 ) -> None:
     done = timed(*words, times=3)
@@ -104,7 +104,7 @@ def test_the_first_repetition_that_fails_ends_it(
         load_workload("command").parse(done.stdout)
 
 
-def test_output_without_its_last_repetition_is_refused() -> None:
+def test_an_output_without_the_last_repetition_is_refused() -> None:
     done = timed("true", times=2)
     first = done.stdout.partition("2/2")[0].rpartition("\nnimc")[0]
     assert "1/2" in first
@@ -112,15 +112,15 @@ def test_output_without_its_last_repetition_is_refused() -> None:
         load_workload("command").parse(first)
 
 
-def test_a_program_that_reads_its_terminal_finds_the_end_of_its_input() -> None:
+def test_a_program_that_reads_its_input_finds_an_empty_input() -> None:
     done = timed(sys.executable, "-c", "input('name? ')")
     assert done.returncode == 1
     assert "EOFError" in done.stderr
     assert timed("cat").returncode == 0
 
 
-def test_the_environment_is_the_users(tmp_path: Path) -> None:
-    """This checkout is not on its PYTHONPATH, and another `python3` before ours stays the first."""
+def test_a_command_gets_the_environment_of_the_user(tmp_path: Path) -> None:
+    """PYTHONPATH does not name this checkout, and the user's own `python3` stays first on PATH."""
     script(tmp_path / "python3", "echo another")
     path = os.pathsep.join([str(BIN), str(tmp_path), "/usr/bin", "/bin"])
     added = os.pathsep.join([str(ROOT), "/theirs"])
@@ -145,7 +145,7 @@ def settings(**changes: object) -> dict[str, object]:
         ({"ranks_per_node": 1, "tool": "perf_stat"}, "command.tool: perf_stat found"),
     ],
 )
-def test_what_cannot_be_measured_is_named(
+def test_the_message_names_a_setting_with_which_no_command_can_be_measured(
     tmp_path: Path, changes: dict[str, object], says: str
 ) -> None:
     done = reframe(tmp_path, "localhost", "command", "--dry-run", settings=settings(**changes))
@@ -181,6 +181,6 @@ def test_each_repetition_starts_the_launcher(tmp_path: Path) -> None:
     assert times == ["2", "4", "8", "16", "32", "64"]
 
 
-def test_without_a_command_nothing_is_run(tmp_path: Path) -> None:
+def test_no_check_runs_without_a_command(tmp_path: Path) -> None:
     done = reframe(tmp_path, "localhost", "command", "--dry-run")
     assert "Ran 0/0 test case(s)" in done.stdout

@@ -1,8 +1,7 @@
-"""What conductor and agents import on compute nodes.
+"""Tests of the modules that conductor and agents import on compute nodes, and of a check's job.
 
-The job of a check whose application is one process, as Slurm gets it: nodes of both roles.
-
-The page of workloads is what their records say.
+The application of the check is one process. The tests read the job script that Slurm gets: the
+script asks for target nodes and for origin nodes.
 """
 
 import os
@@ -38,14 +37,15 @@ def readers(*words, options=(), path=""):
 
 
 def test_outputs_that_the_check_reads_need_the_standard_library_only():
-    # -S leaves site-packages out, so that any other import fails.
+    # The option -S hides site-packages, so each import of another package fails.
     done = readers("stream", "by_check", options=["-S"])
     assert (done.returncode, done.stdout.split()) == (0, ["lower"]), done.stderr
     assert "No module named 'reframe'" in readers("stream", "here", options=["-S"]).stderr
 
 
-def test_the_blocks_own_workload_is_imported_and_no_other(tmp_path):
-    # Packages that modules put into PYTHONPATH do not replace our own.
+def test_only_the_workload_of_the_block_is_imported(tmp_path):
+    # Environment modules may put packages into PYTHONPATH. These packages must not replace those of
+    # this checkout.
     for package in ("reframe", "pydantic"):
         (tmp_path / f"{package}.py").write_text("raise ImportError('for another Python')\n")
     done = readers("lammps_scaling", "here", path=tmp_path)
@@ -54,7 +54,7 @@ def test_the_blocks_own_workload_is_imported_and_no_other(tmp_path):
 
 @pytest.fixture
 def short_folder():
-    """Paths of a minicluster's state are short, since sockets are made in it."""
+    """A folder with a short path: a minicluster makes sockets in it, whose paths must be short."""
     with tempfile.TemporaryDirectory(prefix="nimc-") as folder:
         yield Path(folder)
 
@@ -62,12 +62,13 @@ def short_folder():
 @pytest.mark.parametrize(
     ("origins", "lines"),
     [
-        # One target and, of the same allocation, two origins, with a task on each.
+        # The target and both origins are nodes of one allocation, and each node gets one task.
         (
             {"policy": "same_job", "nodes": 2},
             {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--no-requeue"},
         ),
-        # Origins as nodes of their own: what the first component asks for does not hold for them.
+        # The origins are nodes of a second component of the job. The options of the first component
+        # do not hold for the second component.
         (
             {"policy": "hetjob", "nodes": 2, "partition": "origin"},
             {
@@ -82,16 +83,18 @@ def short_folder():
     ],
     ids=["same_job", "hetjob"],
 )
-def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
+def test_a_job_asks_for_the_nodes_and_tasks_of_both_roles(tmp_path, short_folder, origins, lines):
     (short_folder / "machine.yaml").write_text(yaml.safe_dump({"origins": origins}))
     (tmp_path / "tmp").mkdir()
     variables = {"NIMC_MINICLUSTER": str(short_folder), "TMPDIR": str(tmp_path / "tmp")}
     words = ("minicluster", "stream", "--dry-run")
     succeeded(reframe(tmp_path, *words, name="stream_quick", **variables))
-    # ReFrame's own default logs to a new file there before it reads the configuration.
+    # ReFrame's default settings would create a log file there before ReFrame reads its
+    # configuration.
     assert not list((tmp_path / "tmp").glob("rfm-*"))
     (script,) = tmp_path.glob("stage/*/*/*/stream_quick/rfm_job.sh")
     text = script.read_text()
     assert lines <= {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#S" in line}
-    # Sites have jobs submitted with --export=NONE, which steps inherit through this variable.
+    # Some sites submit jobs with --export=NONE, and steps would inherit this option. The variable
+    # prevents this.
     assert "export SLURM_EXPORT_ENV=ALL\n" in text

@@ -1,4 +1,4 @@
-"""A session of ReFrame that a signal ends, with stand-ins for Slurm's commands."""
+"""A test of a ReFrame session that a signal ends; scripts stand in for the commands of Slurm."""
 
 import os
 import signal
@@ -35,8 +35,9 @@ class ended(probe):
     valid_systems = valid_prog_environs = ["*"]
     arms = ["off"]
 """
-#: What Slurm's commands do once the job is submitted. They take a while, so that the signal comes
-#: while ReFrame waits for one: its logging drops an exception that is raised inside it.
+#: State of Slurm -> what its commands do after the job is submitted. Each command takes some time,
+#: so that the signal arrives while ReFrame waits for a command. If a signal arrived while ReFrame
+#: logs a message, the logging of ReFrame would drop the exception.
 SILENT = {
     "has lost the job": "sleep 1; exit 0",
     "does not answer": "sleep 1; echo Unable to contact slurm controller >&2; exit 1",
@@ -46,8 +47,8 @@ SILENT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slurm", SILENT)
-def test_a_session_ends_on_sigterm_whatever_slurm_says(tmp_path: Path, slurm: str) -> None:
-    """ReFrame waits for its cancelled job, and ignores further signals."""
+def test_a_session_ends_on_sigterm_in_each_state_of_slurm(tmp_path: Path, slurm: str) -> None:
+    """ReFrame waits some time for the job that it has cancelled, and ignores further signals."""
     for name in ("sacct", "squeue", "scancel"):
         script(tmp_path / "bin" / name, f"echo >>'{tmp_path}/{name}.called'; {SILENT[slurm]}")
     script(tmp_path / "bin/sbatch", "echo Submitted batch job 7")

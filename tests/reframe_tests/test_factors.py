@@ -1,4 +1,4 @@
-"""Factors, their levels and their combinations, by hand."""
+"""Tests of factors, of their levels and of their combinations, against lists made by hand."""
 
 import pytest
 
@@ -26,7 +26,7 @@ WITHOUT_RAILS = machine(rails=[])
         (HERE, "layout", "13x5", "13x5 takes 65 cores; the application has 64"),
         (HERE, "comm_node", 7, None),
         (HERE, "comm_node", 8, "m has 8 NUMA nodes"),
-        # 64 cores in 8 NUMA nodes are 8 each.
+        # The machine has 64 cores in 8 NUMA nodes, so each NUMA node has 8 cores.
         (HERE, "local_workers", 8, None),
         (HERE, "local_workers", 9, "a NUMA node of m has 8 cores for the application"),
         (HERE, "buffer", "other", None),
@@ -44,14 +44,14 @@ WITHOUT_RAILS = machine(rails=[])
             "local",
             "a rail of m has no numa_node in its site file",
         ),
-        # Only other hosts know.
+        # This host cannot know whether the compute nodes support these levels.
         (HERE, "injector", "mpi_put", None),
         (HERE, "tool", "likwid:dram", None),
         (HERE, "rate", "50%", None),
         (HERE, "a variable of the check", 1, None),
     ],
 )
-def test_levels_that_a_machine_lacks(
+def test_a_level_that_a_machine_does_not_support_has_a_reason(
     here: Machine, name: str, level: int | str, reason: str | None
 ) -> None:
     assert factors.why_unsupported(here, name, level) == reason
@@ -69,17 +69,18 @@ MPIP = ["off@tool=mpip", "on@tool=mpip,rate=25%", "on@tool=mpip", "aa@tool=mpip"
     [
         ([], [], ["off", *WRITES, "aa", *MPIP]),
         ([{"tool": "mpip", "arm": "on"}], [], ["off", *WRITES, "aa", MPIP[0], MPIP[3]]),
-        # A baseline that nothing is paired with is left out, unless a cell keeps it.
+        # A baseline without a paired treatment is left out, unless a cell of `only` keeps it.
         ([{"tool": "mpip"}], [], ["off", *WRITES, "aa"]),
         ([], [{"tool": "none"}, {"arm": "off"}], ["off", *WRITES, "aa", MPIP[0]]),
         ([], [{"tool": "none"}, {"arm": "aa"}], ["off", *WRITES, "aa", MPIP[0], MPIP[3]]),
-        # What does not write has no rate: none is excluded by one, and any is kept.
+        # A treatment that does not write has no rate. So no rate excludes such a treatment, and
+        # each rate keeps it.
         ([{"rate": 0}], [], ["off", *WRITES, "aa", *MPIP]),
         ([], [{"rate": "25%"}], ["off", WRITES[0], "aa", *MPIP[:2], MPIP[3]]),
         ([{"rate": "25%"}], [{"tool": "none"}], ["off", "on", "aa"]),
     ],
 )
-def test_treatments_of_crossed_factors(
+def test_crossed_factors_give_these_treatments(
     exclude: list[dict], only: list[dict], names: list[str]
 ) -> None:
     crossed = {"tool": ["none", "mpip"], "rate": [0, "25%", "full"]}
@@ -94,12 +95,12 @@ def test_treatments_of_crossed_factors(
         assert treatment.factors == {"tool": "mpip" if mpip else "none", "rate": rate}
 
 
-def test_a_control_has_no_rate_and_something_must_write() -> None:
+def test_a_control_has_no_rate_and_at_least_one_treatment_must_write() -> None:
     assert cross(["off", "on", "spin"], {"rate": [0, "full"]})[2].factors == {}
     assert [treatment.name for treatment in cross(["off"], {"x": [0, 1]})] == ["off", "off@x=1"]
-    for nothing in ("0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"):
-        named = [treatment.name for treatment in cross(["off", "on"], {"rate": [nothing, "full"]})]
-        assert named == ["off", "on"]
+    for zero in ("0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"):
+        names = [treatment.name for treatment in cross(["off", "on"], {"rate": [zero, "full"]})]
+        assert names == ["off", "on"]
     with pytest.raises(InputError, match="no treatment that writes is left"):
         cross(["off", "on", "aa"], {}, [{"arm": "on"}])
     with pytest.raises(InputError, match="duplicate treatment off@x=1;"):
@@ -123,7 +124,7 @@ def test_a_control_has_no_rate_and_something_must_write() -> None:
         ("[1]", "found; allowed: a mapping of factors"),
     ],
 )
-def test_factors_as_a_campaign_gives_them(text: str, fault: str | None) -> None:
+def test_factors_of_a_campaign_are_read_or_refused(text: str, fault: str | None) -> None:
     if fault:
         with pytest.raises(InputError, match=f"^factors: .*{fault}"):
             read_factors(text)
@@ -131,7 +132,7 @@ def test_factors_as_a_campaign_gives_them(text: str, fault: str | None) -> None:
         assert list(read_factors(text)) == ["x"]
 
 
-def test_the_message_names_the_characters_that_a_level_cannot_have() -> None:
+def test_the_message_names_the_characters_that_a_level_must_not_have() -> None:
     for character in (",", ";", "=", '"', "\\"):
         with pytest.raises(InputError, match="is an invalid level") as error:
             read_factors(f"{{x: ['a{character}b']}}")
@@ -140,7 +141,7 @@ def test_the_message_names_the_characters_that_a_level_cannot_have() -> None:
     assert list(read_factors('{x: ["it\'s"]}')) == ["x"]
 
 
-def test_cells_as_a_campaign_gives_them() -> None:
+def test_cells_of_a_campaign_are_read_or_refused() -> None:
     assert read_cells("[{arm: aa, x.y: 1}]", "only") == [{"arm": "aa", "x.y": 1}]
     for text, fault in (
         ("[{}]", "{} is not a mapping"),

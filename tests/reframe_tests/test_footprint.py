@@ -1,4 +1,7 @@
-"""Footprints as planning resolves them, for each injector; 48 MiB are the last-level caches."""
+"""Tests of the footprint that planning chooses for each injector.
+
+The footprint is the memory over which a writer writes. The last-level caches have 48 MiB in all.
+"""
 
 import pytest
 
@@ -19,8 +22,8 @@ def writes(injector, footprint, message="auto", arm="on"):
     return planning.treatments(request, MACHINE)[-1].writes
 
 
-def end(injector, plan):
-    """The words of a writer that the origin starts, after the program, and what it writes over."""
+def footprint_and_writer(injector, plan):
+    """Return the bytes of the footprint of a planned writer, and the writer itself."""
     writer = made_writers.writer(
         address="10.0.0.2", port=20001, message_b=plan.message_b, footprint_b=plan.footprint_b
     )
@@ -30,19 +33,22 @@ def end(injector, plan):
 @pytest.mark.parametrize(
     ("injector", "footprint", "message", "message_b", "written_b"),
     [
-        # What the papers did: one buffer of a message.
+        # The papers used one buffer of the size of a message.
         ("perftest", "auto", "auto", 64 * KIB, 64 * KIB),
-        # Small messages step through the 4 KiB of a buffer.
+        # Successive small messages fill a buffer of 4 KiB.
         ("perftest", "auto", "2KiB", 2 * KIB, 4 * KIB),
         ("perftest", "auto", "3KiB", 3 * KIB, 3 * KIB),
         ("perftest", "2MiB", "auto", 64 * KIB, 2 * MIB),
         ("perftest", "4*llc", "1MiB", MIB, 192 * MIB),
-        # Whole messages: 100 KiB are two of 64 KiB; 8 KiB are two buffers of 4 KiB.
+        # A footprint is a number of whole messages: 100 KiB need two messages of 64 KiB, and 8 KiB
+        # are two buffers of 4 KiB.
         ("perftest", "100KiB", "auto", 64 * KIB, 128 * KIB),
         ("perftest", "8KiB", "1KiB", KIB, 8 * KIB),
-        # A smaller footprint makes the message smaller.
+        # If the footprint is smaller than the default message, the message gets the footprint's
+        # size.
         ("perftest", "16KiB", "auto", 16 * KIB, 16 * KIB),
-        # Its message; at most 32 of them, or 2 MiB, at a time.
+        # The footprint of ucx is its message. The default footprint of mpi_put is 32 messages, but
+        # at most 2 MiB or one message.
         ("ucx", "auto", "auto", 64 * KIB, 64 * KIB),
         ("ucx", "llc/2", "auto", 24 * MIB, 24 * MIB),
         ("mpi_put", "auto", "auto", 64 * KIB, 2 * MIB),
@@ -52,24 +58,25 @@ def end(injector, plan):
         ("mpi_put", "64KiB", "auto", 64 * KIB, 64 * KIB),
     ],
 )
-def test_footprints_that_are_chosen(injector, footprint, message, message_b, written_b):
+def test_planning_chooses_message_and_footprint(injector, footprint, message, message_b, written_b):
     plan = writes(injector, footprint, message)
-    assert (plan.message_b, end(injector, plan)[0]) == (message_b, written_b)
+    assert (plan.message_b, footprint_and_writer(injector, plan)[0]) == (message_b, written_b)
 
 
-def test_mpi_put_passes_through_whole_messages():
+def test_the_footprint_of_mpi_put_is_a_number_of_whole_messages():
     writer = made_writers.writer(target="o", port=20001, message_b=MIB, footprint_b=5 * MIB // 2)
     assert INJECTORS["mpi_put"].footprint_b(writer) == 3 * MIB
 
 
-def test_programs_are_told():
-    _, perftest_writer = end("perftest", writes("perftest", "2MiB"))
+def test_the_commands_of_injectors_name_message_and_footprint():
+    _, perftest_writer = footprint_and_writer("perftest", writes("perftest", "2MiB"))
     for command in (INJECTORS["perftest"].target_command, INJECTORS["perftest"].origin_command):
         words = " ".join(command(perftest_writer))
-        # 32 queue pairs, and as many messages under way as one has by default: 128.
+        # 32 queue pairs with 4 messages under way each have 128 messages under way together, as
+        # many as one queue pair has by default.
         assert " -s 65536 " in words
         assert " -q 32 -t 4 " in f"{words} "
-    _, mpi_writer = end("mpi_put", writes("mpi_put", "llc/2"))
+    _, mpi_writer = footprint_and_writer("mpi_put", writes("mpi_put", "llc/2"))
     words = " ".join(INJECTORS["mpi_put"].rank_command(mpi_writer))
     assert f" --size 65536 --footprint {24 * MIB} " in words
 
@@ -88,12 +95,12 @@ def test_programs_are_told():
         ),
     ],
 )
-def test_a_footprint_that_cannot_be_is_refused_in_a_line(levels, fault):
+def test_an_impossible_footprint_is_refused(levels, fault):
     with pytest.raises(InputError, match=fault):
         writes(*levels)
 
 
-def test_an_injector_whose_footprint_cannot_be_chosen_says_so(monkeypatch):
+def test_a_footprint_is_refused_for_an_injector_that_cannot_take_one(monkeypatch):
     monkeypatch.setattr(INJECTORS["ucx"], "footprint_by", None)
     fault = (
         "footprint: 2MiB found; the footprint of ucx cannot be chosen;"

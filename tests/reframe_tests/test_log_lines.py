@@ -1,4 +1,7 @@
-"""Lines of ReFrame's log, which cost time while a block runs, are made only for a handler."""
+"""A test of ReFrame's log lines: ReFrame makes a line only if a handler of the log takes it.
+
+Each line costs time while a block runs.
+"""
 
 import logging
 from types import SimpleNamespace
@@ -12,8 +15,8 @@ from reframe_tests.mixin import NimcMixin
     ("levels", "enabled"),
     [([logging.INFO, logging.ERROR], False), ([logging.DEBUG], True), ([], True)],
 )
-def test_debugging_lines_that_no_handler_takes_are_not_made(levels, enabled):
-    """Without handlers, what a logger does is not known, and nothing is changed."""
+def test_reframe_makes_no_debugging_lines_that_no_handler_takes(levels, enabled):
+    """If a logger has no handlers, nobody knows where its lines go, and the logger is unchanged."""
     logger = logging.Logger("reframe", logging.DEBUG)
     for level in levels:
         handler = logging.NullHandler()

@@ -1,4 +1,8 @@
-"""The program membench: right results on every instruction set, and memory on the named node."""
+"""Tests of the program membench.
+
+membench must compute right results with each instruction set, and must put its memory on the NUMA
+node that a user names.
+"""
 
 import json
 import os
@@ -18,14 +22,14 @@ from tests.reframe_tests.reframe_call import ran, succeeded
 from tests.waiting import wait_until
 
 KERNELS = ["copy", "scale", "add", "triad", "read", "write", "mix", "nt_write"]
-#: Bytes an element: the doubles read and written, as STREAM counts.
+#: Kernel -> bytes that it reads and writes for each element, counted as STREAM counts them.
 ELEMENT_B = dict(zip(KERNELS, (16, 16, 24, 24, 8, 8, 16, 8), strict=True))
-#: Instruction sets, the widest first.
+#: All instruction sets; the widest comes first.
 INSTRUCTION_SETS = ("avx512", "avx2", "sse2", "portable")
 
 
 def has_stores(kernel, stores):
-    """Return whether a kernel can be asked for a kind of stores."""
+    """Return whether membench offers a kind of stores for a kernel."""
     if kernel == "nt_write":
         return stores == "streaming"
     return stores == "cached" or kernel in ("copy", "scale", "add", "triad")
@@ -33,7 +37,7 @@ def has_stores(kernel, stores):
 
 @pytest.mark.slow
 def test_every_kernel_on_every_instruction_set_under_sanitizers(membench_sanitized):
-    """The program checks each array element against the formula; sanitizers watch the rest."""
+    """membench compares each array element with the formula; sanitizers find other faults."""
     short = ("-d", 0.01, "-s", "64KiB")
     possible = [
         isa
@@ -51,7 +55,7 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(membench_sanitiz
 
 
 def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
-    """Stores past the caches, as the disassembler shows them, all have the set's width."""
+    """The disassembler shows the stores that bypass the caches; all have the set's width."""
     if platform.machine() != "x86_64" or shutil.which("objdump") is None:
         pytest.skip("needs objdump and an x86 processor")
     code = succeeded(ran("objdump", "-d", "--no-show-raw-insn", membench))
@@ -63,17 +67,17 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
 
 @dataclass(frozen=True)
 class SourceFault:
-    """A fault that is put into a file of the source, and the kernels that must find it."""
+    """A fault for a file of the source, and the kernels whose results must show the fault."""
 
     file: str
-    #: Old text, new text.
+    #: Pairs of an old text and a new text.
     changes: list[tuple[str, str]]
     kernels: list[str]
     message: str = "wrong results"
 
 
 _SUM = "ADD(LOAD(b + i), MUL(s, LOAD(c + i)))"
-#: Each third pass is not made, but counted.
+#: Code that skips each third pass; membench counts the skipped pass nevertheless.
 _SKIP = "static int calls; if (calls++ % 3 == 2) return 0; "
 SOURCE_FAULTS = {
     "arithmetic": SourceFault(
@@ -92,7 +96,8 @@ SOURCE_FAULTS = {
         KERNELS,
     ),
     "passes": SourceFault("measure.c", [("i < core->passes", "i + 1 < core->passes")], ["copy"]),
-    # Without --node, memory must be near its core: here another node is taken for the core's.
+    # Without --node, memory must be on the NUMA node of its core. The changed program expects the
+    # memory on another node.
     "pages": SourceFault(
         "measure.c",
         [("node != core->node &&", "node == core->node &&")],
@@ -100,7 +105,7 @@ SOURCE_FAULTS = {
         message="on another node",
     ),
 }
-#: Arrays large enough for one pass an iteration, and small enough for many.
+#: Options for short measurements with small arrays: one iteration can make one pass or many passes.
 ONE_OR_MANY_PASSES = ("-s", "64KiB", "-d", 0.02)
 
 
@@ -118,7 +123,10 @@ def test_pages_of_threads_that_are_not_bound_may_be_on_any_node(membench_changed
 
 
 def triad_of_cpus(membench, cpus):
-    """Return the result of triad on processors; None if other work let them never run together."""
+    """Return the result of triad on these processors.
+
+    Return None if other work on the host prevented all processors from working at the same time.
+    """
     words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3, "-j", "-")
     outcome = ran(membench, "triad", *words)
     if "no time in which all cores were busy" in outcome.stderr:
@@ -135,10 +143,10 @@ def test_the_figure_is_the_sum_of_all_cores(membench):
     assert result["array_b"] == 8 * 2**20
 
 
-def test_rates_are_of_bytes_moved_in_a_window_in_which_all_cores_are_busy(membench):
-    """Every core's time of work is within the window, and once most of it.
+def test_rates_count_the_bytes_moved_while_all_cores_are_busy(membench):
+    """The working time of each core fits into the window, and fills most of it in one attempt.
 
-    Other work on this host may interrupt one core after the other, or both for long.
+    The test makes several attempts, since other work on this host may interrupt the cores.
     """
     cpus = sorted(os.sched_getaffinity(0))[:2]
 
@@ -146,7 +154,7 @@ def test_rates_are_of_bytes_moved_in_a_window_in_which_all_cores_are_busy(memben
         result = triad_of_cpus(membench, cpus)
         if result is None:
             return False
-        pass_b = 3 * result["array_b"]  # of three arrays
+        pass_b = 3 * result["array_b"]  # a pass moves three arrays
         busy_s = [
             pass_b * core["passes"] * core["iterations"] / core["rate_b_s"]
             for core in result["cores"]
@@ -157,25 +165,25 @@ def test_rates_are_of_bytes_moved_in_a_window_in_which_all_cores_are_busy(memben
     wait_until(fills_window, most_s=60.0)
 
 
-def test_threads_that_are_left_to_the_system_have_no_processor(membench):
+def test_the_document_names_no_processor_for_a_thread_that_is_not_bound(membench):
     result = document(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05)
     assert [core["cpu"] for core in result["cores"]] == [None]
 
 
-def test_a_document_that_cannot_be_written_fails(membench):
+def test_membench_fails_if_it_cannot_write_its_document(membench):
     outcome = ran(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", "/no/x")
     assert outcome.returncode == 3
     assert "/no/x" in outcome.stderr
 
 
-def test_memory_is_bound_and_the_kernel_agrees(membench):
-    """/proc/PID/numa_maps, which membench does not use, shows the policy and the pages."""
+def test_the_linux_kernel_shows_that_memory_is_bound(membench):
+    """/proc/PID/numa_maps shows the policy and the pages; membench itself does not read it."""
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("the kernel has no numa_maps")
     words = ("write", "-n", 1, "-m", 0, "-s", "16MiB")
 
     def bound_b():
-        """Return the size of the largest mapping on node 0 that is bound to it."""
+        """Return the bytes on node 0 of the largest mapping that is bound to node 0."""
         lines = Path(f"/proc/{pid}/numa_maps").read_text().splitlines()
         bound = "\n".join(line for line in lines if " bind:0 " in line)
         pages = [int(number) for number in re.findall(r" N0=(\d+)", bound)]
@@ -197,7 +205,7 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_to_the_system(membench, bo
     words = ["--cpu-node", "0"] if bound else ["--free"]
 
     def all_measure():
-        """Return whether all threads have worked, for which they bind themselves first."""
+        """Return whether all threads have worked; each thread binds itself before it works."""
         used = [stat_of(task).used_ticks for task in tasks.iterdir()]
         return len(used) == cores and min(used) > 0.2 * TICKS_PER_S
 
@@ -234,7 +242,7 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_to_the_system(membench, bo
         (["triad", "-n", 1, "-s", "4TiB"], 2, ": --size 4TiB", ["64MiB"]),
     ],
 )
-def test_mistakes_are_refused_by_their_option(membench, words, status, location, values):
+def test_the_message_on_a_wrong_option_names_the_option(membench, words, status, location, values):
     outcome = ran(membench, *words)
     assert (outcome.returncode, "FOM" in outcome.stdout) == (status, False)
     assert_message(outcome.stderr, f"membench{location}", *values)

@@ -1,4 +1,4 @@
-"""membench for 64-bit ARM, compiled here and run by an emulator."""
+"""Tests of membench for 64-bit ARM: this host compiles the program, and an emulator runs it."""
 
 import re
 import shutil
@@ -36,17 +36,18 @@ def disassembled(program, function):
 
 @pytest.mark.parametrize("isa", ["neon", "portable"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_results_are_right(program, kernel, isa):
+def test_membench_finds_its_results_right(program, kernel, isa):
     words = [EMULATOR, program, kernel, "-n", "1", "-s", "64KiB", "-d", "0.02", "--isa", isa]
     done = ran(*words)
-    # Results are checked first. Then the emulator, not the program, lacks the query of pages.
+    # membench checks its results first, and queries the placement of pages afterwards. The emulator
+    # does not support this query.
     assert "does not report the placement of pages" in done.stderr
     streams = kernel == "nt_write" and isa == "neon"
     assert f"{isa}, " in done.stdout
     assert ("streaming stores" in done.stdout) == streams
 
 
-def test_stores_past_the_caches_are_stnp(program):
+def test_only_streaming_stores_of_neon_are_stnp_instructions(program):
     for kernel in ("copy", "scale", "add", "triad", "write"):
         for isa in ("neon", "portable"):
             for stores in ("cached", "streaming"):

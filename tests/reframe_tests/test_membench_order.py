@@ -1,7 +1,7 @@
-"""Two functions of membench, with results by hand.
+"""Tests of two functions of membench, against results computed by hand.
 
-One orders the hardware threads of made machines. The other finds the window in which all cores are
-busy.
+The function topology_sort orders the hardware threads of made machines. The function steady_rates
+finds the window of time in which all cores are busy.
 """
 
 import ctypes
@@ -39,10 +39,12 @@ def order(tmp_path_factory):
     return call
 
 
-#: Two sockets of two caches of two cores of two threads, numbered as Linux numbers most machines:
-#: first threads of all cores, then second ones. (cpu, socket, cache, thread of the core)
+#: A machine with two sockets, two caches a socket, two cores a cache and two threads a core. Linux
+#: numbers most machines so: the first threads of all cores come before all second threads. Each row
+#: is (cpu, socket, cache, thread of the core).
 USUAL = [(c, c % 8 // 4, c % 8 // 2 * 2, c // 8) for c in range(16)]
-#: Two sockets of one cache of four cores, numbered in turn, and listed backwards.
+#: A machine with two sockets, one cache a socket and four cores a cache. The numbers of the cores
+#: alternate between the sockets. The list is in reverse order.
 ALTERNATING = [(c, c % 2, c % 2, 0) for c in range(8)][::-1]
 
 
@@ -50,15 +52,16 @@ ALTERNATING = [(c, c % 2, c % 2, 0) for c in range(8)][::-1]
     ("places", "policy", "expected"),
     [
         (USUAL, COMPACT, [*range(16)]),
-        # To the other socket, then to the other cache.
+        # The next thread is on the other socket; on the same socket, it is at the other cache.
         (USUAL, SPREAD, [0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15]),
         (ALTERNATING, COMPACT, [0, 2, 4, 6, 1, 3, 5, 7]),
         (ALTERNATING, SPREAD, [0, 1, 2, 3, 4, 5, 6, 7]),
-        # Three cores at one cache and one at the other: one of each, then the rest of the first.
+        # Three cores are at one cache and one core is at the other cache. The order has one core of
+        # each cache first, and the other cores of the first cache afterwards.
         ([(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 3, 0)], SPREAD, [0, 3, 1, 2]),
     ],
 )
-def test_order_of_hardware_threads(order, places, policy, expected):
+def test_hardware_threads_are_ordered_by_policy(order, places, policy, expected):
     assert order(places, policy) == expected
 
 
@@ -92,23 +95,27 @@ def steady(tmp_path_factory):
 @pytest.mark.parametrize(
     ("ends", "bytes_each", "window_s", "results"),
     [
-        # The first iteration (0 to 1) and the last (4 to 6) are dropped.
+        # The function drops the first iteration (0 to 1) and the last iteration (4 to 6).
         ([[1, 2, 3, 4, 6]], [10], 3, [(10.0, 3)]),
-        # Core A: ends 1 .. 9; core B begins late: ends 3.5, 4.5, 5.5, 6.5, 7.5. All are in from 3.5
-        # (B's first end) to 6.5 (B's last start, A's is 8). Of A, 4 to 6 lies within: two
-        # iterations of 10 bytes. Of B: 3.5 to 6.5, three of 20 bytes.
+        # The iterations of core A end at 1 to 9. Core B begins late; its iterations end at 3.5,
+        # 4.5, 5.5, 6.5 and 7.5. The window begins at 3.5, the first end of B. It ends at 6.5, since
+        # the last iteration of B begins then; the last iteration of A begins at 8. Core A has two
+        # iterations of 10 bytes in the window, from 4 to 6. Core B has three iterations of 20
+        # bytes, from 3.5 to 6.5.
         (
             [[1, 2, 3, 4, 5, 6, 7, 8, 9], [3.5, 4.5, 5.5, 6.5, 7.5]],
             [10, 20],
             3,
             [(10.0, 2), (20.0, 3)],
         ),
-        # No common time.
+        # The cores are never busy at the same time.
         ([[1, 2, 3], [7, 8, 9]], [1, 1], 0, None),
         ([[1, 2]], [1], 0, None),
     ],
 )
-def test_steady_state(steady, ends, bytes_each, window_s, results):
+def test_rates_are_those_of_the_window_in_which_all_cores_are_busy(
+    steady, ends, bytes_each, window_s, results
+):
     computed_window_s, computed_results = steady(ends, bytes_each)
     assert computed_window_s == window_s
     assert results is None or computed_results == results

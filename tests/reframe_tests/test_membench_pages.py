@@ -1,4 +1,4 @@
-"""membench runs in huge pages only if the system gives them."""
+"""Tests of membench with transparent huge pages, which the system may give or refuse."""
 
 import ctypes
 from pathlib import Path
@@ -19,12 +19,12 @@ def huge_b(pid):
     return sum(1024 * int(row.split()[1]) for row in rows if row.startswith("AnonHugePages"))
 
 
-def test_transparent_huge_pages_are_had(membench):
-    """The kernel's account of the whole process, which membench does not read, agrees."""
+def test_membench_gets_transparent_huge_pages(membench):
+    """Linux counts the huge pages of the whole process; membench does not read this count."""
     if not THP.exists() or "[never]" in THP.read_text():
         pytest.skip("the system gives no transparent huge pages")
     words = ("read", "-n", 1, "--pages", "transparent", "-s", "7MiB")
-    # Not for longer: the times of its iterations would fill huge pages as well.
+    # The run must not be longer, since the times of its iterations would also fill huge pages.
     with at_work(membench, *words, "-d", 5) as pid:
         wait_until(lambda: huge_b(pid) >= 8 * 2**20)
         seen_b = huge_b(pid)
@@ -34,7 +34,7 @@ def test_transparent_huge_pages_are_had(membench):
     assert result["huge_b"] == result["memory_b"] == 8 * 2**20 == seen_b
 
 
-def test_transparent_huge_pages_that_are_not_had_give_no_figure(membench):
+def test_membench_gives_no_figure_if_the_system_refuses_huge_pages(membench):
     def forbid():
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Ranks of checks on several nodes, from their launch lines for `example_slurm`'s 64 cores."""
+"""Tests of the launch lines of checks on several nodes of example_slurm, with 64 cores a node."""
 
 import os
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 from records.checkout import ROOT
 from tests.reframe_tests.reframe_call import plan_of, reframe, script
 
-#: (Check, what has a rank) -> ranks, threads, and words of the program's options.
+#: (Check, unit that gets one rank) -> ranks, threads, and words of the program's options.
 LAID_OUT = {
     ("umt", "core"): (512, 1, []),
     ("umt", "socket"): (16, 32, []),
     ("amg", "core"): (512, 1, ["-P", "8", "8", "8"]),
     ("amg", "socket"): (16, 32, ["-P", "2", "2", "4"]),
     ("quicksilver", "core"): (512, 1, ["-i", "coral2_p1.inp"]),
-    # A square of 22 x 22 of the 512 cores, with 40 zones along the edge of each.
+    # 22 x 22 of the 512 cores form a square, and the square of a core has edges of 40 zones.
     ("mcb", "socket"): (16, 32, ["--nCores=32", "--nThreadCore=1", "--nZonesX=880"]),
     ("lulesh", "core"): (512, 1, []),
     ("lulesh", "socket"): (8, 64, []),  # the largest cube of at most 16 ranks
@@ -25,7 +25,7 @@ LAID_OUT = {
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """(Check, what has a rank) -> its plan."""
+    """(Check, unit that gets one rank) -> plan of the check."""
     plans = {}
     for per in ("core", "socket"):
         folder = tmp_path_factory.mktemp(per)
@@ -42,7 +42,7 @@ def planned(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", LAID_OUT)
-def test_ranks_and_threads_on_eight_nodes(planned, case):
+def test_a_check_starts_its_ranks_and_threads_on_eight_nodes(planned, case):
     ranks, threads, options = LAID_OUT[case]
     plan = planned[case]
     assert plan["rails"] == ["mlx5_0", "mlx5_1"]
@@ -63,7 +63,7 @@ def test_ranks_and_threads_on_eight_nodes(planned, case):
 def test_an_application_shares_cpus_with_agents_if_slurm_is_old(
     tmp_path: Path, version: str, overlaps: bool
 ) -> None:
-    """`srun` is asked for its version only."""
+    """The script that stands in for `srun` prints its version only."""
     program = script(tmp_path / "bin/srun", f"echo 'slurm-wlm {version}'")
     path = f"{program.parent}:{os.environ['PATH']}"
     words = ["--system=example_slurm", "-p", "spack", "--dry-run"]

@@ -1,4 +1,7 @@
-"""Places of the check `numa`: node numbers worked out from drawings of four machines."""
+"""Tests of the places of the check `numa`, against node numbers derived from drawings of machines.
+
+The place `nic` is the NUMA node of the network interface. The place `other` is another NUMA node.
+"""
 
 import pytest
 
@@ -12,16 +15,17 @@ from tests.reframe_tests.numa_facts import host_facts
     [
         ({"nic_node": 0}, 0, 1),
         ({"nic_node": 1}, 1, 0),
-        # Two sockets of two nodes each, 0 1 | 2 3: the other socket's node in the same place.
+        # Two sockets have two NUMA nodes each: 0 1 | 2 3. The place `other` is at the same position
+        # in the other socket.
         ({"numa_nodes": 4, "nic_node": 1}, 1, 3),
         ({"numa_nodes": 4, "nic_node": 2}, 2, 0),
         ({"numa_nodes": 8, "nic_node": 3}, 3, 7),
-        # One socket: the next node.
+        # The machine has one socket, so the place `other` is the next NUMA node.
         ({"sockets": 1, "nic_node": 0}, 0, 1),
         ({"sockets": 1, "numa_nodes": 4, "nic_node": 3}, 3, 0),
     ],
 )
-def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):
+def test_the_other_node_is_on_the_other_socket_if_there_are_two_sockets(facts, nic, other):
     box = host_facts(**facts)
     assert numa_nodes_of_places(box) == {"nic": nic, "other": other}
     assert (
@@ -38,6 +42,6 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
         ("workers", "nic", {}, "site/box.yaml: facts.nic_node: .* allowed: one of 0, 1$"),
     ],
 )
-def test_a_place_that_the_machine_lacks_is_refused(field, level, facts, fault):
+def test_a_place_that_the_machine_does_not_have_is_refused(field, level, facts, fault):
     with pytest.raises(InputError, match=fault):
         numa_node_of_place(host_facts(**facts), field, level)

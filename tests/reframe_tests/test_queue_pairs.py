@@ -1,4 +1,8 @@
-"""Queue pairs as planning resolves them: a number, or None, which the conductor finds."""
+"""Tests of the number of queue pairs that planning chooses for a writer.
+
+A queue pair is a connection between a writer and a target. The number None means that the conductor
+chooses the number during the block.
+"""
 
 import pytest
 
@@ -25,12 +29,13 @@ def writes(machine=CLUSTER, arm="on", **levels):
         (CLUSTER, {"queue_pairs": "auto", "rate": "25%"}, None),
         (CLUSTER, {"queue_pairs": 1}, 1),
         (CLUSTER, {"queue_pairs": "8", "injector": "mpi_put"}, 8),
-        # Writers of one host share its memory, and a footprint has a queue pair for each message.
+        # Writers on one host share its memory, and need no further queue pairs. With a footprint,
+        # the writer has a queue pair for each message anyway.
         (SHARED, {"injector": "mpi_put"}, 1),
         (CLUSTER, {"footprint": "1MiB"}, 1),
     ],
 )
-def test_queue_pairs_that_are_planned(machine, levels, queue_pairs):
+def test_planning_chooses_the_number_of_queue_pairs(machine, levels, queue_pairs):
     assert writes(machine, **levels).queue_pairs == queue_pairs
 
 
@@ -49,13 +54,13 @@ def test_queue_pairs_that_are_planned(machine, levels, queue_pairs):
         ),
     ],
 )
-def test_queue_pairs_that_cannot_be_planned(machine, levels, fault):
+def test_an_impossible_number_of_queue_pairs_is_refused(machine, levels, fault):
     with pytest.raises(InputError, match=fault):
         writes(machine, **levels)
 
 
 @pytest.mark.parametrize("level", [0, 33, "two", "1.5", -1])
-def test_invalid_levels(level):
+def test_an_invalid_level_of_queue_pairs_is_refused(level):
     level_faults = planning.level_faults({"queue_pairs": level}, {}, comparable_across_cores=True)
     ((name, _, text),) = level_faults
     assert name == "queue_pairs"

@@ -1,6 +1,8 @@
-"""Modules of a real module system: loaded in the job, or the block fails by name.
+"""Tests of environment modules with a real module system.
 
-Debian has Lmod or environment-modules, not both: the tests of the other are skipped.
+The job loads each requested module. If a module does not exist, the block fails and names the
+module. A host with Debian has either Lmod or environment-modules; the tests of the other system
+are skipped.
 """
 
 import os
@@ -14,7 +16,8 @@ from tests.undisturbed import VARIABLES
 
 LMOD = Path("/usr/share/lmod/lmod")
 ENVIRONMENT_MODULES = Path("/usr/share/modules")
-#: ReFrame's name -> where a job's shell gets the function `module`, and what ReFrame needs.
+#: ReFrame's name of a module system -> the file that defines the shell function `module`, and the
+#: variables that ReFrame needs.
 SYSTEMS = {
     "lmod": (LMOD / "init/bash", {"LMOD_CMD": str(LMOD / "libexec/lmod")}),
     "tmod4": (ENVIRONMENT_MODULES / "init/bash", {}),
@@ -24,10 +27,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize(("module", "runs"), [("hpccg/1.0", True), ("hpccg/9.9", False)])
-def test_another_program_of_that_name_is_not_measured(
+def test_a_program_on_path_does_not_replace_that_of_a_missing_module(
     tmp_path: Path, system: str, module: str, runs: bool
 ) -> None:
-    """`test_HPCCG` is on PATH as well."""
+    """PATH also has a program `test_HPCCG`, so the missing module is not obvious."""
     start, needed = SYSTEMS[system]
     if not start.is_file():
         pytest.skip(f"no {start}")

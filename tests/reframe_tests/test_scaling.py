@@ -1,4 +1,7 @@
-"""Writers and origins of a scale, against Table V and figures worked out by hand."""
+"""Tests of the writers and origins of a scale, against Table V of the paper and hand computations.
+
+A scale is the number of nodes of a case with the settings that depend on this number.
+"""
 
 import pytest
 
@@ -10,7 +13,7 @@ from tests.records.machine import made
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
 
 
-#: Of one core, so that the ranks that are counted are as many as the nodes.
+#: A node with these facts has one core, so the counted ranks are as many as the nodes.
 FACTS = {"cores": 1, "sockets": 1, "numa_nodes": 1, "llc": "40MiB", "memory": "64GiB"}
 
 
@@ -22,8 +25,8 @@ def machine(**changes):
 @pytest.mark.parametrize(
     ("cores", "spare", "counted"), [(1, 0, 0), (16, 0, 0), (17, 1, 0), (64, 0, 16), (64, 0, 1)]
 )
-def test_the_writers_are_those_of_table_5(cores, spare, counted):
-    """Of the ranks of each node, or of as many as are counted there."""
+def test_the_numbers_of_writers_are_those_of_table_5(cores, spare, counted):
+    """The number of writers follows from all ranks, or from `counted` ranks of each node."""
     per_node = counted or cores - spare
     table = paper()["table_5_concurrent_writers"]
     for nodes, daly, constant in zip(
@@ -34,35 +37,36 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
         scale = resolve(request, machine(facts={**FACTS, "cores": cores}))
         assert (scale.counted_ranks, scale.mtti_s) == (nodes, 5 * 365.25 * 86400)
         assert scale.writers == {"daly": daly, "constant": constant}
-        assert scale.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
+        # Each write takes one second.
+        assert scale.writes_per_s == {"daly": daly, "constant": constant}
     often = resolve(ScaleRequest(nodes=8192), machine(node_mtti="1y")).writers["daly"]
     assert often > resolve(ScaleRequest(nodes=8192), machine(node_mtti="5y")).writers["daly"] == 42
-    # Given writers take the place of computed ones.
+    # A number of writers in the request replaces the computed number.
     scale = resolve(ScaleRequest(nodes=4, write="0.5s", writers="daly:2"), machine())
     assert scale.writers == {"daly": 2, "constant": 0}
     assert scale.writes_per_s == {"daly": 4.0, "constant": 0.0}
-    assert (ScaleRequest(nodes=1).tolerance_s, ScaleRequest(nodes=1).allowed_share) == (
-        0,
-        0,
-    )  # the machine's
+    # The value 0 stands for the value of the machine.
+    assert ScaleRequest(nodes=1).tolerance_s == 0
+    assert ScaleRequest(nodes=1).allowed_share == 0
 
 
 @pytest.mark.parametrize(
     ("wanted", "changes", "origins", "writer_b_s"),
     [
-        (ScaleRequest(nodes=8192), {}, 3, None),  # no link is known: as many as the machine has
+        # The machine has no link rate, so all origins of the machine are used.
+        (ScaleRequest(nodes=8192), {}, 3, None),
         (ScaleRequest(nodes=8192), {"nic": NIC}, 42, 4e9),
         (ScaleRequest(nodes=8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
         (ScaleRequest(nodes=8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
         (ScaleRequest(nodes=8192, rate="3.2GB/s"), {"nic": NIC}, 42, 3.2e9),
-        # Nine fit into 90 %, and each takes 0.4 GB/s.
+        # Nine writers of 0.4 GB/s each fit into 90 % of the link.
         (ScaleRequest(nodes=8192, rate="0.4GB/s", link_share=0.9), {"nic": NIC}, 5, 0.4e9),
         (ScaleRequest(nodes=64), {"nic": NIC}, 1, 4e9),
         (ScaleRequest(nodes=8, writers="daly:0,constant:0"), {"nic": NIC}, 1, 4e9),
         (ScaleRequest(nodes=1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
     ],
 )
-def test_origin_nodes(wanted, changes, origins, writer_b_s):
+def test_a_scale_needs_these_origin_nodes(wanted, changes, origins, writer_b_s):
     scale = resolve(wanted, machine(**changes))
     assert (scale.origins, scale.writer_b_s) == (origins, writer_b_s)
 
@@ -102,7 +106,7 @@ def test_origin_nodes(wanted, changes, origins, writer_b_s):
         (ScaleRequest(nodes=4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
 )
-def test_a_mistake_is_named(wanted, named):
+def test_the_message_names_the_wrong_setting(wanted, named):
     with pytest.raises(InputError, match=named):
         resolve(wanted, machine(nic=NIC))
 
@@ -118,11 +122,11 @@ def test_a_mistake_is_named(wanted, named):
         (ScaleRequest(nodes=64), {}, None),
     ],
 )
-def test_bytes_of_a_write(wanted, changes, write_b):
+def test_a_write_has_these_bytes(wanted, changes, write_b):
     assert resolve(wanted, machine(**changes)).write_b == write_b
 
 
-def test_ranks_of_a_node():
+def test_a_node_has_one_rank_on_each_core_that_is_not_spare():
     assert ranks_per_node(ScaleRequest(nodes=4), 16) == 16
     assert ranks_per_node(ScaleRequest(nodes=4, spare_cores=1), 16) == 15
     assert ranks_per_node(ScaleRequest(nodes=4, ranks_per_node=8, spare_cores=1), 16) == 8

@@ -1,4 +1,7 @@
-"""README's ReFrame line: what its tags choose, and what the machine's file requires of writers."""
+"""Tests of the short forms of checks, which README's ReFrame command runs.
+
+The tests compare the tags of the checks with the short forms, and read the plans of dry runs.
+"""
 
 import json
 import re
@@ -15,11 +18,11 @@ TAGS = ("quick", "short")
 
 
 def quick(folder, file, name, *words, **settings):
-    """A short form of the check of a file."""
+    """Call ReFrame for the short forms that `name` matches; return the output of ReFrame."""
     return succeeded(reframe(folder, "localhost", file, *words, name=name, settings=settings))
 
 
-def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
+def test_the_tag_quick_has_two_checks_and_the_tag_short_has_all_short_forms(tmp_path):
     words = ("-c", ROOT / "reframe_tests", "-R", "--describe")
     checks = json.loads(quick(tmp_path, "stream", ".*", *words))
     tagged = {tag: {check["@class"] for check in checks if tag in check["tags"]} for tag in TAGS}
@@ -29,7 +32,7 @@ def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
     assert tagged["short"] == {f"{name}_quick" for name in forms}
 
 
-def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):
+def test_checks_plan_longer_runs_and_take_the_min_share_of_the_machine(tmp_path):
     names = "(stream|lammps|membench|hpccg)_quick"
     words = ("-c", ROOT / "reframe_tests", "-R", "-p", "wheels", "--dry-run")
     quick(tmp_path, "stream", names, *words, "-S", "stream_quick.min_share=0.7")
@@ -51,15 +54,18 @@ def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):
     assert first["hpccg_quick"]["longer"] == []
     assert plans["lammps_quick"]["lengthened_by"] == "steps"
     assert plans["lammps_quick"]["notes"] == plans["hpccg_quick"]["notes"]
-    # The machine's share holds unless the check has its own.
+    # The `min_share` of the machine holds, unless the check sets its own.
     assert [plans[f"{name}_quick"]["limits"]["min_share"] for name in ("lammps", "stream")] == [
         0.1,
         0.7,
     ]
 
 
-def test_the_short_form_of_scaling_takes_two_nodes_at_most_and_has_a_writer(tmp_path):
-    """One target, on which Daly's estimate has no writer, and one origin where they are apart."""
+def test_the_short_form_of_scaling_takes_at_most_two_nodes_and_has_a_writer(tmp_path):
+    """The short form has one target. If origins are nodes of their own, it also has one origin.
+
+    Daly's formula gives no writer for one target, so the short form sets the number itself.
+    """
     name = "lammps_scaling_quick"
     quick(tmp_path, "lammps_scaling", name, "-p", "wheels", "--dry-run")
     plan = plan_of(tmp_path, name)

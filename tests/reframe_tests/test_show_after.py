@@ -1,4 +1,4 @@
-"""The wrapper that prints what a program wrote to a file."""
+"""A test of show_after.sh, which runs a program and then prints the file that the program wrote."""
 
 from records.checkout import ROOT
 from tests.reframe_tests.reframe_call import ran
@@ -11,7 +11,7 @@ def run(folder, rank, *program):
     return ran(SCRIPT, "out*.txt", *program, cwd=folder, env=environment)
 
 
-def test_rank_0_shows_only_what_this_run_wrote_and_other_ranks_nothing(tmp_path):
+def test_only_rank_0_prints_only_the_files_of_this_run(tmp_path):
     for rank in (None, "0"):
         (tmp_path / "out_old.txt").write_text("old\n")
         done = run(tmp_path, rank, "sh", "-c", "echo said; echo new > out_new.txt")
@@ -19,6 +19,6 @@ def test_rank_0_shows_only_what_this_run_wrote_and_other_ranks_nothing(tmp_path)
     done = run(tmp_path, "3", "echo", "said")
     assert (done.stdout, done.returncode) == ("said\n", 0)
     assert (tmp_path / "out_new.txt").exists()
-    # A failure stays a failure, and it is one to write no file.
+    # The wrapper keeps a failing status of the program. It also fails if no file was written.
     assert run(tmp_path, "0", "sh", "-c", "exit 7").returncode == 7
     assert run(tmp_path, "0", "true").returncode != 0

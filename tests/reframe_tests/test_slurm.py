@@ -1,3 +1,5 @@
+"""Tests of the options that jobs and steps get for Slurm, and of the outcomes of Slurm's jobs."""
+
 import os
 from functools import partial
 
@@ -27,7 +29,7 @@ RESERVED = Origins(policy="reservation", nodes=1, reservation="nimc")
 SPLIT = Origins(policy="same_job", nodes=1)
 
 
-def test_origins_are_a_second_component():
+def test_origins_are_a_second_component_of_the_job():
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
     origins = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
     assert job_options(origins)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
@@ -36,8 +38,8 @@ def test_origins_are_a_second_component():
             Origins(policy="hetjob", access=[option])
 
 
-def test_cores_are_left_to_the_system_and_nodes_pinned_on_the_targets_only():
-    # Options before `hetjob` are those of the first component.
+def test_core_spec_and_nodelist_hold_for_the_targets_only():
+    # The options before `hetjob` are those of the first component, which has the targets.
     assert job_options(HETJOB, 2)[:3] == ["--no-requeue", "--core-spec=2", "#SBATCH hetjob"]
     assert "core-spec" not in job_options(HETJOB, 2)[3]
     assert job_options(SPLIT, 1) == ["--no-requeue", "--core-spec=1"]
@@ -49,13 +51,13 @@ def test_cores_are_left_to_the_system_and_nodes_pinned_on_the_targets_only():
     ("launcher", "line"),
     [
         (["srun", "--mpi=pmi2"], ["srun", "--mpi=pmi2", "--cpu-bind=cores"]),
-        # The site's own choice.
+        # The site has set its own binding.
         (["srun", "--cpu-bind=map_cpu:0,2"], ["srun", "--cpu-bind=map_cpu:0,2"]),
         (["mpirun", "-np", "4"], ["mpirun", "-np", "4"]),
         ([], []),
     ],
 )
-def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
+def test_tasks_of_srun_are_bound_to_cores_unless_the_site_binds_them(launcher, line):
     assert bound_to_cores(launcher) == line
 
 
@@ -69,18 +71,19 @@ def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
         ([], None, []),
     ],
 )
-def test_only_srun_without_a_number_of_tasks_is_sized(launcher, per_node, more):
+def test_only_srun_without_a_number_of_tasks_gets_a_number(launcher, per_node, more):
     assert with_task_count(launcher, 8, per_node) == [*launcher, *more]
 
 
-def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
+def test_a_split_allocation_is_one_component_and_limits_the_launch_line_to_targets():
     assert job_options(SPLIT) == ["--no-requeue"]
     split = ["--nodes={n_targets}", "--ntasks=8", "--nodelist={targets}"]
     assert limited_to_targets(["srun"], SPLIT, 8)[1:] == split
     assert limited_to_targets(["mpirun", "-np", "8"], SPLIT, 8)[-2:] == ["--host", "{slots}"]
     assert limited_to_targets(["srun"], HETJOB, 8) == ["srun"]
     assert limited_to_targets([], SPLIT, 1) == []
-    # Agents reach both components; Slurm counts hardware threads.
+    # The step of the agents spans both components. A number of CPUs counts hardware threads in
+    # Slurm.
     assert "--het-group=0,1" in agent_launcher(HETJOB)
     assert "--het-group=0,1" not in agent_launcher(SPLIT)
     for origins in (HETJOB, SPLIT):
@@ -89,9 +92,9 @@ def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
     assert cpus == [None, 2, 1, 2, 16, 32]
 
 
-def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
+def test_the_step_of_the_agents_does_not_inherit_cpus_per_task(tmp_path):
     script(tmp_path / "srun", "exec /usr/bin/env")
-    # As Slurm 24.05 sets them in the job of `--cpus-per-task=2`, and as sites add.
+    # Slurm 24.05 sets such variables in a job with `--cpus-per-task=2`, and sites add others.
     variables = {
         "SLURM_CPUS_PER_TASK": "2",
         "SLURM_TRES_PER_TASK": "cpu=2",
@@ -103,7 +106,7 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
     assert "PER_TASK" not in seen
     assert "NETWORK" not in seen
     assert "SLURM_JOB_ID=7" in seen
-    # The steps of writers, which agents start, have it too.
+    # The variable also reaches the steps of the writers, which the agents start.
     seen = succeeded(ran(*agent_launcher(HETJOB, "job_vni"), env=environment))
     assert "SLURM_NETWORK=job_vni" in seen.splitlines()
 
@@ -111,7 +114,7 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "agents"),
     [
-        # The manual of srun: `depth` multiplies resources, and is the number of CPUs by default.
+        # By the manual of srun, `depth` multiplies resources. Its default is the number of CPUs.
         ({"device": "cxi0"}, "depth=1"),
         ({"device": "cxi0", "network": "job_vni"}, "job_vni,depth=1"),
         ({"device": "0000:c5:00.0", "network": "job_vni"}, "job_vni,depth=1"),
@@ -121,7 +124,7 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
         ({}, ""),
     ],
 )
-def test_on_slingshot_agents_leave_the_device_to_the_application(
+def test_agents_on_slingshot_leave_the_device_to_the_application(
     keys, agents, tmp_path, monkeypatch
 ):
     cxi = tmp_path / "class/cxi/cxi0"
@@ -141,7 +144,9 @@ def test_on_slingshot_agents_leave_the_device_to_the_application(
         ([], "job_vni", []),
     ],
 )
-def test_the_step_of_an_application_names_its_network(launcher, network, line):
+def test_the_step_of_an_application_gets_the_network_unless_the_site_sets_one(
+    launcher, network, line
+):
     assert with_network(launcher, network) == line
 
 
@@ -154,10 +159,10 @@ def test_the_step_of_an_application_names_its_network(launcher, network, line):
         ("slurm 26.05.1", ["srun", "--cpus-per-task=2"]),
     ],
 )
-def test_the_step_of_an_application_shares_cpus_with_that_of_the_agents(
+def test_the_step_of_an_application_overlaps_with_the_agents_if_slurm_is_old(
     version, line, tmp_path, monkeypatch
 ):
-    """By step_mgr.c before 22.05, CPUs of any step are used for one that does not overlap."""
+    """Before Slurm 22.05, a step without `--overlap` gets no CPUs of another step (step_mgr.c)."""
     script(tmp_path / "srun", f"echo '{version}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     launcher = getlauncher("srun")()
@@ -195,7 +200,7 @@ DIED = {"state": "injector_died", "reason": "writer 0: gone"}
         ("FAILED", 3, DONE, "job_failed"),
     ],
 )
-def test_failures_are_distinguished(state, code, block, name):
+def test_the_outcome_of_a_job_names_its_failure(state, code, block, name):
     assert job_outcome(state, code, block).name == name
 
 

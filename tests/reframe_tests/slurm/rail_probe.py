@@ -1,4 +1,7 @@
-"""Checks on two nodes with two rails each: an application without messages, and one of messages."""
+"""Checks for two nodes with two rails each.
+
+The application of one check sends no messages. The application of the other checks sends messages.
+"""
 
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -22,12 +25,12 @@ class _TwoNodes(rfm.RunOnlyRegressionTest, NimcMixin):
 
 @rfm.simple_test
 class rail_writers(_TwoNodes):
-    """Sleeps, and prints what LAMMPS printed."""
+    """A check whose application sleeps and then prints a captured output of LAMMPS."""
 
     executable = "sh"
     arms = ["off", "on"]
     factors = "{writer_rail: [default, nic0, nic1, local]}"
-    #: Long enough for two rows of the writers.
+    #: The time must be long enough for each writer to print two rows.
     sleeps_s = variable(int)
 
     def lay_out(self):
@@ -37,7 +40,7 @@ class rail_writers(_TwoNodes):
 
 @rfm.simple_test
 class rail_messages(_TwoNodes):
-    """Exchanges messages between two ranks."""
+    """A check whose application exchanges messages between two ranks."""
 
     mpi = True
     arms = ["off"]
@@ -52,4 +55,4 @@ class rail_messages(_TwoNodes):
 
 @rfm.simple_test
 class rail_misled(rail_messages):
-    """The same; its program has its MPI over the first rail, whatever the policy."""
+    """A check like rail_messages, but its MPI uses the first rail at each level of the policy."""

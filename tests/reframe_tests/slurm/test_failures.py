@@ -1,8 +1,8 @@
-"""What goes wrong in the middle of a block on a real Slurm, and what is made of it.
+"""Tests of failures in the middle of a block on a real Slurm.
 
-Every test breaks something while a block runs, and then demands: the outcome that fits, samples of
-earlier blocks as they were, and no process left on any node. All are blocks of one run: each shows
-that a block starts after the failure before it, and the last one of CI completes.
+Each test breaks something while a block runs. The block must then end with the right outcome, the
+samples of earlier blocks must not change, and no process may be left on any node. All blocks belong
+to one run. So each test also shows that a block can start after the failure of the test before.
 """
 
 import os
@@ -30,15 +30,16 @@ def cluster(three_nodes) -> Cluster:
 
 @pytest.fixture(scope="module")
 def start(three_nodes, tmp_path_factory) -> Callable[..., Block]:
-    """Starts the next block of the one run."""
+    """A function that starts the next block of the run."""
     folder, numbers = tmp_path_factory.mktemp("blocks"), count()
     return lambda **variables: Block(three_nodes, folder, next(numbers), **variables)
 
 
-def test_a_writer_killed_before_any_run(start):
-    """In the run's first block: later ones need not measure its rate alone."""
+def test_a_writer_is_killed_before_the_first_run(start):
+    """Only the first block of a run must measure the rate of a writer without the application."""
     block = start(script="sleep 2")
-    os.kill(block.wait_for_writer(), signal.SIGKILL)  # while its rate alone is measured
+    # The writer is killed while its rate without the application is measured.
+    os.kill(block.wait_for_writer(), signal.SIGKILL)
     assert block.finish() == 1
     assert block.outcome() == "injector_never_ready"
     block.check_over()
@@ -52,8 +53,8 @@ def test_a_writer_killed_before_any_run(start):
         ("sleep 1000", 2, True, "application_hung", ""),
     ],
 )
-def test_an_application_that_fails_or_hangs(start, script, most_s, by_srun, outcome, reason):
-    """A `srun` that is killed may cancel the whole job (Slurm 26.05)."""
+def test_an_application_fails_or_hangs(start, script, most_s, by_srun, outcome, reason):
+    """With Slurm 26.05, the end of the application's killed `srun` may cancel the whole job."""
     block = start(script=script, run_timeout_s=most_s, mpi=by_srun)
     assert block.finish() == 1
     assert block.outcome() == outcome
@@ -61,7 +62,7 @@ def test_an_application_that_fails_or_hangs(start, script, most_s, by_srun, outc
     block.check_over()
 
 
-def test_a_cancelled_job(cluster, start):
+def test_a_user_cancels_the_job(cluster, start):
     block = start()
     block.wait_for_samples(2)
     cluster.slurm("scancel", block.job())
@@ -71,7 +72,7 @@ def test_a_cancelled_job(cluster, start):
     assert [s["outcome"] for s in block.undisturbed()[:2]] == ["accepted"] * 2
 
 
-def test_a_writer_killed_in_a_run_costs_that_run(start):
+def test_a_writer_is_killed_in_a_run_and_only_this_run_is_lost(start):
     block = start(pairs=1)
     os.kill(block.wait_for_writer(beside="sleep 4"), signal.SIGKILL)
     assert block.finish() == 0, block.out
@@ -95,7 +96,7 @@ def test_slurmctld_restarts(cluster, start):
 
 
 @pytest.mark.long
-def test_an_origin_whose_slurmd_is_killed(cluster, start):
+def test_the_slurmd_of_an_origin_is_killed(cluster, start):
     block = start()
     block.wait_for_samples(2)
     (origin,) = [
@@ -116,7 +117,10 @@ def test_an_origin_whose_slurmd_is_killed(cluster, start):
     ("signum", "outcome"), [(signal.SIGKILL, "done"), (signal.SIGTERM, "agent_failed")]
 )
 def test_the_srun_of_the_agents_is_killed(cluster, start, signum, outcome):
-    """Tasks run on if srun gets SIGKILL. At SIGTERM it ends them; Slurm 26.05 ends the job."""
+    """The tasks continue if srun gets SIGKILL.
+
+    At SIGTERM, srun ends its tasks, and Slurm 26.05 also ends the job.
+    """
     block = start(pairs=1, script="sleep 4")
     block.wait_for_samples(1)
     pids = block.step("conductor.agent.agent")

@@ -1,4 +1,8 @@
-"""Who writes to whom on a real Slurm: incast, one to many, and an allocation that is split."""
+"""Tests of the origins and targets of writers on a real Slurm.
+
+In the pattern incast, several origins write to one target. In the pattern "one to many", one origin
+writes to several targets. In a split allocation, origins and targets are nodes of one allocation.
+"""
 
 from collections.abc import Iterator
 
@@ -10,8 +14,9 @@ from tests.reframe_tests.slurm.block import Block, wait_idle
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
 HETJOB = {"policy": "hetjob", "partition": "origin"}
-#: Bytes counted for each claimed: headers come on top, and the two windows differ at their edges,
-#: by half a second of four on a busy host. A writer too many or too few would be a factor of two.
+#: Limits of the ratio of the bytes that the device counted to the bytes that the writers claim. The
+#: device also counts headers. The two windows of time differ at their edges, on a busy host by half
+#: a second of four. With one writer too many or too few, the ratio would be wrong by a factor of 2.
 COUNTED = (0.7, 1.4)
 
 
@@ -29,7 +34,9 @@ def cluster() -> Iterator[Cluster]:
     ],
     ids=["incast", "one to many", "a split allocation"],
 )
-def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes):
+def test_each_writer_writes_from_its_origin_to_its_target(
+    cluster, tmp_path, origins, targets, pairs_of_nodes
+):
     machine = yaml.safe_load(cluster.layout.machine_file.read_text())
     cluster.layout.machine_file.write_text(yaml.safe_dump({**machine, "origins": origins}))
     wait_idle(cluster)
@@ -47,8 +54,8 @@ def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes)
     assert block.finish() == 0, block.out
     block.check_clean()
 
-    # The application ran on every target in all runs, and nowhere else; a busy host may have
-    # disturbed one, which was repeated.
+    # The application ran on each target in each run, and on no other node. If a busy host has
+    # disturbed a run, the run was repeated.
     names = sorted({target for _, target in pairs_of_nodes})
     runs = block.samples()
     assert sorted(hosts.read_text().split()) == sorted(len(runs) * names)

@@ -1,4 +1,7 @@
-"""Two rails per node: each policy's bytes pass the devices it names, and no other."""
+"""A test of rail policies on a minicluster whose nodes have two rails each.
+
+The bytes of writers and of MPI must pass only the devices that the policy names.
+"""
 
 import subprocess
 import sys
@@ -15,11 +18,12 @@ from tests.reframe_tests.reframe_call import reframe, samples_of, script
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
-#: Two targets, so two writers at a time. Both rails are on the only NUMA node; in namespaces they
-#: are on none, so that there is no policy `local`.
+#: The minicluster has two targets, so two writers write at the same time. In virtual machines, both
+#: rails are on the only NUMA node. In namespaces, no rail is on a NUMA node, so the policy `local`
+#: does not exist.
 TWO_RAILS = ("--nodes", "3", "--origins", "1", "--rails", "2")
-#: Treatment -> the rails that its bytes must pass. Without a policy MPI takes the interface that
-#: the site's task prolog names.
+#: Treatment -> the rails that its bytes must pass. Without a policy, MPI uses the interface that
+#: the task prolog of the site names.
 WRITERS = {
     "on": "01",
     "on@writer_rail=nic0": "0",
@@ -32,7 +36,8 @@ MESSAGES = {
     "off@mpi_rail=nic1": "1",
     "off@mpi_rail=local": "01",
 }
-#: What each run moves at least: messages of 24 MiB in both directions, counted at both ends.
+#: The bytes that each run moves at least. Messages of 24 MiB go in both directions, and both ends
+#: count them.
 MESSAGES_B = 4 * 24 * 2**20
 
 
@@ -49,7 +54,7 @@ def cluster(fabric: Fabric) -> Iterator[Cluster]:
 def samples(
     cluster: Cluster, path: Path, checks: dict[str, dict[str, object]]
 ) -> dict[str, dict[str, dict]]:
-    """Check -> treatment -> sample, of one session of the checks with these settings."""
+    """Run the checks with these settings in one session; return check -> treatment -> sample."""
     folder = cluster.state / "run" / "rails"
     state = {
         **ENV,
@@ -69,7 +74,7 @@ def samples(
 
 
 def passed_b(sample: dict) -> dict[str, int]:
-    """Device -> bytes, over all target nodes and both directions."""
+    """Return device -> bytes, summed over all target nodes and both directions."""
     totals_b: dict[str, int] = {}
     for node in sample["conditions"]:
         for device in node["devices"]:
@@ -86,7 +91,7 @@ def assert_rails(by_treatment: dict[str, dict], expected: dict[str, str], fabric
         sample = by_treatment[name]
         bytes_by_device = passed_b(sample)
         print(name, sample["outcome"], bytes_by_device)
-        # On a busy host an emulated writer may report nothing for seconds, which rejects its run.
+        # On a busy host, an emulated writer may print nothing for seconds, and its run is rejected.
         assert sample["outcome"] in ("accepted", "rejected"), (
             name,
             sample["reason"],
@@ -100,7 +105,7 @@ def assert_rails(by_treatment: dict[str, dict], expected: dict[str, str], fabric
 
 @pytest.mark.minicluster
 @pytest.mark.slow
-def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
+def test_bytes_pass_only_the_devices_that_the_policy_names(
     cluster: Cluster, fabric: Fabric, tmp_path: Path
 ) -> None:
     exchange, mpicc = tmp_path / "exchange", str(BIN / "mpicc")
@@ -113,7 +118,7 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     program = cluster.state / "run" / "exchange"
     program.write_bytes(exchange.read_bytes())
     program.chmod(0o755)
-    # Rows of `mpi_put` are a quarter of a second long, those of `perftest` one.
+    # `mpi_put` prints a row each quarter of a second, and `perftest` prints a row each second.
     writers = {
         "veth": {"injector": "mpi_put", "sleeps_s": 2},
         "rxe": {"injector": "perftest", "sleeps_s": 4},

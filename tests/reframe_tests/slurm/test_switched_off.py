@@ -1,4 +1,4 @@
-"""An origin's virtual machine is switched off in the middle of a block with real writers."""
+"""A test that switches off the virtual machine of an origin while a block runs real writers."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 from tests.reframe_tests.slurm.block import PROGRAMS, Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.guests, pytest.mark.long]
-#: Two rows of a writer take up to 5 s on an emulated processor.
+#: A writer needs up to 5 s for two rows if its processor is emulated.
 SCRIPT = "sleep 10"
 
 
@@ -21,21 +21,24 @@ def cluster() -> Iterator[Cluster]:
 
 
 def running(cluster: Cluster, node: str) -> list[str]:
-    """Command lines on a virtual machine, which this host cannot see, of what a block starts."""
+    """Return the command lines of a block's processes on a virtual machine.
+
+    Slurm runs `ps` on the virtual machine, since this host cannot see these processes.
+    """
     lines = cluster.slurm("srun", "-N1", "-w", node, "ps", "axo", "args").splitlines()
     assert any("slurmd" in line for line in lines)
     return [line for line in lines if any(word in line for word in PROGRAMS)]
 
 
-def test_an_origin_that_is_switched_off(cluster, tmp_path):
-    # Virtual machines write nothing of this host but what they are given.
+def test_an_origin_is_switched_off(cluster, tmp_path):
+    # Virtual machines can write only to the folders of this host that they are given.
     up = ("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", "--share", str(tmp_path))
     cluster.nimc(*up)
     block = Block(cluster, tmp_path, script=SCRIPT)
     block.wait_for_samples(3)
     os.kill(cluster.nimc_json("status")["pids"]["node2"], signal.SIGKILL)
     assert block.finish() == 1
-    # Either Slurm misses the node first or the conductor does: it comes to the same.
+    # Either Slurm or the conductor misses the node first. The outcome is the same.
     assert block.outcome() == "node_failed", (block.logs / "job.json").read_text()
     before = block.undisturbed()
     assert [sample["outcome"] for sample in before[:3]] == ["accepted"] * 3

@@ -1,4 +1,8 @@
-"""The one command that shows it all: cluster, real writers, off and on, Slurm's books, down."""
+"""A test of site/minicluster/try.sh, the command that demonstrates nimc on a minicluster.
+
+The command starts a minicluster and runs two checks with real writers. It then shows the accounting
+of Slurm and removes the minicluster.
+"""
 
 import os
 import re
@@ -15,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("fabric", ["veth", "rxe"])
-def test_stream_and_lammps_off_and_on(fabric, tmp_path):
+def test_try_shows_a_slowdown_of_stream_and_lammps(fabric, tmp_path):
     next(cluster_or_skip(fabric))
     binaries = Path(sys.executable).parent
     (tmp_path / "nimc").write_text(
@@ -23,7 +27,7 @@ def test_stream_and_lammps_off_and_on(fabric, tmp_path):
     )
     (tmp_path / "nimc").chmod(0o755)
     (tmp_path / "reframe").symlink_to(binaries / "reframe")
-    # It takes its cluster down if this test ends early, however.
+    # setpriv lets the script get SIGTERM when this test ends. The script then removes its cluster.
     trial = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", "sh", ROOT / "site" / "minicluster" / "try.sh", fabric],
         env={**os.environ, "NIMC": str(tmp_path / "nimc"), "PYTHONPATH": str(ROOT)},

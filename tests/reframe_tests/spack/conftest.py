@@ -1,4 +1,4 @@
-"""An empty Spack that is a script, and a machine that is set up with it, and has compilers."""
+"""Fixtures with a script that stands in for Spack, and with a machine that is set up with it."""
 
 import sys
 

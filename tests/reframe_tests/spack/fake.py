@@ -1,7 +1,7 @@
-"""A script of some lines in the place of the real Spack."""
+"""A short script that stands in for Spack."""
 
-FAKE = """#!/bin/sh
-# Notes each call; behaves as Spack does, as far as nimc asks.
+SPACK_STAND_IN = """#!/bin/sh
+# This script notes each call, and answers the calls of nimc as Spack does.
 here=$(cd "$(dirname "$0")/.." && pwd)
 echo "$@" >> "$here/calls"
 env | grep ^SPACK_ | sort > "$here/environment"
@@ -23,8 +23,8 @@ esac
 """
 
 
-def install(root, text=FAKE):
-    """Put a Spack in a folder, or another one in its place."""
+def install(root, text=SPACK_STAND_IN):
+    """Write a script that stands in for Spack to a folder; replace one that is already there."""
     path = root / "bin" / "spack"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

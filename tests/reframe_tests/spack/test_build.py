@@ -1,4 +1,4 @@
-"""`nimc spack build`, with a script of some lines in the place of Spack."""
+"""Tests of `nimc spack build` with a short script that stands in for Spack."""
 
 import json
 import re
@@ -16,27 +16,25 @@ from reframe_tests.spack.build import build, relocated_environment, why_no_netwo
 from reframe_tests.spack.settings import ENVIRONMENTS_FOLDER
 from tests.reframe_tests.spack.fake import calls, install
 
-#: An environment, of arrays of a thousand elements.
+#: The environment that builds STREAM with arrays of a thousand elements.
 STREAM = "stream@1000"
 
 
-def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
+def test_an_environment_is_built_again_only_if_its_inputs_or_prefixes_have_changed(
     spack_root, ready, tmp_path
 ):
     layout, settings = ready
     lines = []
     built = build(layout, settings, STREAM, 3, lines.append)
-    assert [spec["name"] for spec in built.specs] == ["stream"]  # roots only
+    assert [spec["name"] for spec in built.specs] == ["stream"]  # the record has roots only
     assert built.specs[0]["prefix"] == str(spack_root)
     steps = [call.split()[4] for call in calls(spack_root)]
     assert steps == ["concretize", "install", "find"]
     assert " install -j 3 --fail-fast" in calls(spack_root)[1]
     assert re.fullmatch(r"stream@1000: built in \d+ s", lines[-1])
-    assert (built.mpi, 0 <= built.concretize_s < 60, 0 <= built.install_s < 60) == (
-        None,
-        True,
-        True,
-    )
+    assert built.mpi is None
+    assert 0 <= built.concretize_s < 60
+    assert 0 <= built.install_s < 60
     assert build(layout, settings, STREAM, 3, lines.append) == built
     assert len(calls(spack_root)) == 3
     assert lines[-1] == "stream@1000: up to date"
@@ -53,13 +51,13 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     assert len(calls(spack_root)) == 12
 
 
-def test_a_compiler_that_was_installed_since_the_setup_is_found(spack_root, ready):
+def test_a_build_finds_a_compiler_that_was_installed_after_the_setup(spack_root, ready):
     layout, settings = ready
     packages = layout.host_packages_file.read_text()
     (spack_root / "found").write_text(packages)
     layout.host_packages_file.write_text("packages: {}\n")
     again = f'compiler*) cp "$here/found" {layout.host_packages_file} ;;\n  *concretize*)'
-    changed(spack_root, "*concretize*)", again)
+    change_spack(spack_root, "*concretize*)", again)
     lines = []
     built = build(layout, settings, STREAM, 1, lines.append)
     assert calls(spack_root)[0].endswith(" compiler find --scope user")
@@ -69,28 +67,29 @@ def test_a_compiler_that_was_installed_since_the_setup_is_found(spack_root, read
     assert lines[-1] == "stream@1000: up to date"
 
 
-def changed(root, old, new):
-    """Have the script in Spack's place do something else."""
+def change_spack(root, old, new):
+    """Replace a text in the script that stands in for Spack."""
     install(root, (root / "bin" / "spack").read_text().replace(old, new))
 
 
-def chosen(root, *specs):
-    """Spack's choice from now on, as in a lock."""
+def choose(root, *specs):
+    """Let the script that stands in for Spack choose these concrete specs from now on."""
     lock = {"roots": [{"hash": "aaa", "spec": "stream"}], "concrete_specs": dict(enumerate(specs))}
     (root / "lock").write_text(json.dumps(lock))
-    changed(root, """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'""", 'cat "$here/lock"')
+    roots = """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'"""
+    change_spack(root, roots, 'cat "$here/lock"')
 
 
 def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     layout, settings = ready
     plain = {"name": "openmpi", "version": "4.1.8", "parameters": {"fabrics": "none"}}
-    chosen(spack_root, plain)
+    choose(spack_root, plain)
     with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
         build(layout, settings, STREAM, 1, print)
     assert str(ENVIRONMENTS_FOLDER / "machines" / "here.yaml") in str(error.value)
     assert not [call for call in calls(spack_root) if " install " in call]
-    chosen(spack_root, {**plain, "external": {"path": "/usr"}})
-    changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
+    choose(spack_root, {**plain, "external": {"path": "/usr"}})
+    change_spack(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
     built = build(layout, settings, STREAM, 1, print)
     assert (built.mpi, built.specs[0]["mpi"]) == ("/mpi", "mpich@4.3/ccc")
     assert calls(spack_root)[-1].endswith("{ arch=architecture}{compilers}")
@@ -100,7 +99,7 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     ("lines", "words"),
     [
         ([f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"], ["umt-5.3.0 [2/7]"]),
-        # Since 1.2 a line a step.
+        # Since version 1.2, Spack prints one line for each step of a package.
         (
             ["[ ] 4agc6df gettext@1.0 starting", "[ ] 4agc6df gettext@1.0 build (2s)"]
             + ["[+] 4agc6df gettext@1.0 /opt (9s)", "[ ] 5bhd7eg umt@5.3.0 (0s)"],
@@ -108,9 +107,9 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
         ),
     ],
 )
-def test_a_build_says_which_package_it_is_at(spack_root, ready, lines, words):
+def test_a_build_prints_the_package_that_spack_installs(spack_root, ready, lines, words):
     shown = "\n".join([*lines, "==> Installing stream"])
-    changed(spack_root, "==> Installing stream", shown)
+    change_spack(spack_root, "==> Installing stream", shown)
     printed = []
     build(*ready, STREAM, 1, printed.append)
     packages = [f"stream@1000: {word}" for word in words]
@@ -118,7 +117,7 @@ def test_a_build_says_which_package_it_is_at(spack_root, ready, lines, words):
 
 
 @pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
-def test_a_record_that_cannot_be_read_is_named_and_made_again(
+def test_an_unreadable_record_of_a_build_is_named_and_the_build_is_repeated(
     ready, monkeypatch, tmp_path, text, command
 ):
     layout, settings = ready
@@ -132,7 +131,7 @@ def test_a_record_that_cannot_be_read_is_named_and_made_again(
     assert str(layout.built_file(STREAM)) in lines[0]
 
 
-def test_a_failure_is_one_line_with_the_log(spack_root, ready):
+def test_the_message_of_a_failure_names_the_log(spack_root, ready):
     layout, settings = ready
     (spack_root / "broken").touch()
     with pytest.raises(
@@ -144,8 +143,8 @@ def test_a_failure_is_one_line_with_the_log(spack_root, ready):
     assert "cannot be solved" in layout.log(STREAM).read_text()
 
 
-def test_a_failed_build_names_its_package(spack_root, ready):
-    changed(
+def test_the_message_of_a_failed_build_names_the_package(spack_root, ready):
+    change_spack(
         spack_root,
         'echo "==> Installing stream"',
         """printf '==> Installing gmake-4.3-%s [1/2]\\n' s24lewxrja7bzjdtzh4drt5rfcqdjamr
@@ -163,31 +162,31 @@ def test_a_failed_build_names_its_package(spack_root, ready):
         build(*ready, STREAM, 1, print)
 
 
-def test_placed_environment_stands_anywhere(ready, tmp_path):
+def test_a_relocated_environment_names_its_files_by_absolute_paths(ready, tmp_path):
     content = yaml.safe_load(relocated_environment(*ready, "proxyapps"))["spack"]
     assert content["repos"] == {"builtin": str(tmp_path)}
     assert content["include"][0]["path"] == str(ENVIRONMENTS_FOLDER / "machines/here.yaml")
     assert "$" not in json.dumps(content)
 
 
-def test_stream_is_built_for_the_size_in_its_name_and_names_no_folder(ready):
+def test_stream_is_built_for_the_size_in_its_name_and_its_spec_names_no_folder(ready):
     content = yaml.safe_load(relocated_environment(*ready, "stream@250000000"))["spack"]
     (spec,) = content["specs"]
     assert " stream_array_size=250000000 " in spec
     (header,) = re.findall(r' -include ([^ "]+)', spec)
-    assert "/" not in spec  # its hash is the same wherever the checkout is
+    assert "/" not in spec  # the hash of the spec does not depend on the checkout's folder
     ((assignment),) = content["packages"]["stream"]["package_attributes"]["build_targets"]
     assert "#define NTIMES" in Path(assignment.removeprefix("CPATH="), header).read_text()
 
 
 @pytest.mark.parametrize("name", ["stream", "stream@", "stream@0", "stream@1e9", "lammps@1000"])
-def test_a_name_without_the_size_or_with_one_too_many_is_refused(ready, name):
+def test_an_environment_with_a_wrong_or_missing_size_is_refused(ready, name):
     with pytest.raises(InputError, match=f"environment '{name}': "):
         build(*ready, name, 1, print)
 
 
 @pytest.mark.parametrize("named", [[], ["openmpi"], ["openmpi", "ucx"], ["mpi"]])
-def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_path, named):
+def test_packages_that_the_machine_file_does_not_name_must_have_the_network(ready, tmp_path, named):
     layout, settings = ready
     file = tmp_path / "m.yaml"
     file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
@@ -195,13 +194,13 @@ def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_pa
     packages = yaml.safe_load(relocated_environment(layout, settings, "tools"))["spack"]["packages"]
     assert packages.keys() == {"openmpi", "ucx"} - set(named)
     assert all("require" in rule for rule in packages.values())
-    # What an environment says of its packages stays.
+    # The environment's own rules for its packages remain.
     kept = yaml.safe_load(relocated_environment(layout, settings, "proxyapps"))["spack"]["packages"]
     assert kept["snap"] == {"package_attributes": {"parallel": False}}
 
 
 @pytest.mark.parametrize("source", ["host", "machine's file"])
-def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, source):
+def test_mpi_is_built_with_slurm_only_if_the_host_has_slurm(ready, tmp_path, source):
     layout, settings = ready
 
     def schedulers():
@@ -217,13 +216,13 @@ def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, source):
         settings = replace(settings, machine_file=str(file))
     file.write_text(yaml.safe_dump({"packages": {**packages, "slurm": slurm}}))
     assert schedulers() == ["fabrics=ucx schedulers=slurm"]
-    # And none is built.
+    # Spack never builds Slurm itself.
     common = yaml.safe_load((ENVIRONMENTS_FOLDER / "common.yaml").read_text())["packages"]
     assert common["slurm"] == {"buildable": False}
 
 
 @pytest.mark.usefixtures("ready")
-def test_commands(tmp_path, monkeypatch, command):
+def test_the_commands_build_and_info_print_the_environment(tmp_path, monkeypatch, command):
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     here = ("--machine", "here")
     built = command.json("spack", "build", STREAM, *here)
@@ -241,7 +240,10 @@ def test_commands(tmp_path, monkeypatch, command):
 
 @pytest.fixture
 def locked(tmp_path, monkeypatch):
-    """A lock that the site committed for the machine `here`; the environments are a copy."""
+    """The path of a lock that the site has committed for the machine `here`.
+
+    The lock is in a copy of the folder of environments.
+    """
     copy = tmp_path / "spack_envs"
     shutil.copytree(ENVIRONMENTS_FOLDER, copy)
     monkeypatch.setattr("reframe_tests.spack.build.ENVIRONMENTS_FOLDER", copy)
@@ -251,9 +253,9 @@ def locked(tmp_path, monkeypatch):
     return path
 
 
-def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, locked):
-    # Spack leaves a lock alone that has all that the environment asks for.
-    changed(spack_root, "*concretize*)", "*--force*)")
+def test_a_build_follows_a_committed_lock(spack_root, ready, locked):
+    # Spack does not change a lock that has all specs of the environment.
+    change_spack(spack_root, "*concretize*)", "*--force*)")
     built = build(*ready, STREAM, 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "committed"
     assert [call for call in calls(spack_root) if "--force" in call] == []
@@ -269,13 +271,13 @@ def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, 
         ('{"roots": [{"hash": "zzz"}]}', "does not match the stream@1000 environment"),
     ],
 )
-def test_a_committed_lock_that_cannot_serve_is_refused(ready, locked, text, fault):
+def test_a_committed_lock_that_does_not_fit_is_refused(ready, locked, text, fault):
     locked.write_text(text)
     with pytest.raises(MachineError, match=rf"here/stream@1000\.lock: {fault}"):
         build(*ready, STREAM, 1, print)
 
 
-def test_who_builds_keeps_others_out(tmp_path):
+def test_only_one_process_can_hold_the_lock_of_a_build(tmp_path):
     path = tmp_path / "locks" / "x.lock"
     with folders.locked(path), private_lock(path) as other:
         assert not other.acquire()
@@ -302,7 +304,7 @@ def ucx(verbs, rc):
         ([openmpi(["ucx"]), ucx(True, True)], None),
         ([openmpi(["cma", "ofi"])], None),
         ([openmpi(["none"], external={"path": "/usr"})], None),
-        # Nothing of this environment communicates through UCX.
+        # This environment has no MPI that uses UCX.
         ([ucx(False, False)], None),
         ([mpich("ofi")], None),
         ([openmpi(["none"])], "openmpi@5.0.8 without a fast network (fabrics=none)"),
@@ -313,6 +315,6 @@ def ucx(verbs, rc):
         ([openmpi(["ucx"]), ucx(True, False)], "without rc,"),
     ],
 )
-def test_what_an_mpi_lacks_and_where_to_set_it(specs, words):
+def test_the_reason_names_what_an_mpi_lacks_and_the_file_to_change(specs, words):
     fault = why_no_network(specs, Path("machines/m.yaml"))
     assert fault is None if words is None else words in fault and "machines/m.yaml" in fault

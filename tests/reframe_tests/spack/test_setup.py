@@ -1,6 +1,7 @@
-"""`nimc spack setup`, with a script in the place of Spack; and every environment, read without it.
+"""Tests of `nimc spack setup` with a script that stands in for Spack.
 
-What only Spack itself can say is in `test_spack_real.py`.
+Further tests read the files of all environments. The tests in `test_spack_real.py` need a real
+Spack.
 """
 
 import os
@@ -23,10 +24,10 @@ from reframe_tests.spack.settings import (
     load_settings,
 )
 from tests.nimc.checkouts import program
-from tests.reframe_tests.spack.fake import FAKE, calls, install
+from tests.reframe_tests.spack.fake import SPACK_STAND_IN, calls, install
 
 
-def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, monkeypatch):
+def test_setup_isolates_the_spack_of_the_host(spack_root, tmp_path, monkeypatch):
     monkeypatch.setenv("SPACK_ENV", "/of/the/user")
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
     tree = layout("here", tmp_path / "state")
@@ -41,17 +42,18 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     }
     inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
     assert all(path.startswith(str(tree.root)) for path in inside)
-    # srun does not say its version without a configuration, and may have one in jobs only.
+    # srun does not print its version without a configuration file, and a host may have such a file
+    # in jobs only.
     conf = isolation.isolated_environment(tree, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
     assert "ClusterName=" in Path(conf).read_text()
     config = yaml.safe_load((tree.config / "config.yaml").read_text())["config"]
     assert config["install_tree"]["root"] == str(tree.store)
     assert config["locks"] is True
-    # Packages from a build cache can only be moved to a path that is no longer.
+    # Spack can move a package from a build cache only to a path that is not longer.
     assert config["install_tree"]["padded_length"] >= 128
     bootstrap = yaml.safe_load((tree.config / "bootstrap.yaml").read_text())
     assert bootstrap["bootstrap"]["enable"] is False
-    # Recipes that Spack chose by itself would be cloned, whatever the network.
+    # Without this file, Spack would clone recipes of its own choice, even without a network.
     repos = yaml.safe_load((tree.config / "repos.yaml").read_text())
     assert repos["repos"] == {"builtin": str(tmp_path)}
     mirrors = yaml.safe_load((tree.config / "mirrors.yaml").read_text())
@@ -60,14 +62,14 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
 
 @pytest.fixture
 def other(tmp_path):
-    """Other recipes."""
+    """The folder of a second set of recipes."""
     folder = tmp_path / "other"
     folder.mkdir()
     (folder / "repo.yaml").touch()
     return folder
 
 
-def test_each_setup_searches_what_is_never_built_and_what_may_be(spack_root, tmp_path, other):
+def test_each_setup_searches_for_compilers_and_for_external_packages(spack_root, tmp_path, other):
     tree = layout("here", tmp_path / "state")
     for packages in (tmp_path, tmp_path, other):
         setup.setup(tree, packages, None, None, print)
@@ -76,7 +78,7 @@ def test_each_setup_searches_what_is_never_built_and_what_may_be(spack_root, tmp
 
 
 @pytest.mark.usefixtures("spack_root")
-def test_options_that_are_not_given_are_as_before(tmp_path, other):
+def test_a_second_setup_keeps_options_that_are_not_given(tmp_path, other):
     tree, mirror = layout("here", tmp_path / "state"), f"file://{tmp_path}"
     machine_file = tmp_path / "m.yaml"
     machine_file.write_text("packages: {}")
@@ -92,8 +94,8 @@ def test_options_that_are_not_given_are_as_before(tmp_path, other):
 
 
 @pytest.mark.usefixtures("spack_root")
-def test_libraries_of_the_host_are_taken_as_pkg_config_has_them(tmp_path, monkeypatch):
-    """Spack finds programs; what a user wrote of a library stays."""
+def test_setup_takes_the_libraries_that_pkg_config_finds(tmp_path, monkeypatch):
+    """Spack itself finds programs only. An entry that a user wrote for a library remains."""
     script = (
         'case "$*" in\n  "--modversion pmix") echo 4.2.9 ;;\n'
         '  "--variable=prefix pmix") echo /usr/lib/pmix ;;\n'
@@ -114,7 +116,7 @@ def test_libraries_of_the_host_are_taken_as_pkg_config_has_them(tmp_path, monkey
 
 
 def compilers_of(folder, **programs):
-    """The rules of a GCC with these programs, each there if it says so."""
+    """Return the rules of a GCC with these compilers; make each program whose value is true."""
     for language, exists in programs.items():
         if exists:
             (folder / language).touch(0o755)
@@ -123,7 +125,7 @@ def compilers_of(folder, **programs):
     return yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}})
 
 
-def test_compilers_are_named_with_their_languages_on_this_host(
+def test_setup_prints_the_languages_of_each_compiler_that_this_host_has(
     ready, tmp_path, monkeypatch, command
 ):
     tree, settings = ready
@@ -152,7 +154,7 @@ def test_compilers_are_named_with_their_languages_on_this_host(
 def test_checks_compile_with_the_newest_gcc_or_else_the_newest_compiler(
     ready, tmp_path, specs, expected
 ):
-    """A compiler's program has the name of its spec; that of `absent` is not on this host."""
+    """The program of a compiler has the name of its spec. This host has no program of `absent`."""
     tree, settings = ready
     rules = {}
     for spec in specs:
@@ -170,7 +172,9 @@ def test_checks_compile_with_the_newest_gcc_or_else_the_newest_compiler(
             externals.c_compiler(tree, settings)
 
 
-def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path, monkeypatch):
+def test_setup_clones_the_pinned_spack_and_recipes_once_if_the_host_has_no_spack(
+    tmp_path, monkeypatch
+):
     cloned = []
 
     def clone(git, tag, commit, into):
@@ -196,7 +200,7 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
     assert load_settings(tree) == settings
 
 
-def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
+def test_each_machine_has_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("NIMC_SPACK_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert layout("here").root == tmp_path / "nimc/spack/here"
@@ -212,18 +216,19 @@ def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
     ("printed", "quoted"),
     [("", "''"), ("develop", "'develop'"), ("9" * 5000, "'999")],
 )
-def test_a_spack_without_a_version_that_can_be_read_is_refused(
+def test_a_spack_with_an_unreadable_version_is_refused(
     spack_root, tmp_path, other, printed, quoted
 ):
-    install(spack_root, FAKE.replace("1.1.0 (2e90720)", printed))
+    install(spack_root, SPACK_STAND_IN.replace("1.1.0 (2e90720)", printed))
     with pytest.raises(MachineError, match=re.escape(quoted)):
         setup.setup(layout("here", tmp_path / "state"), other, None, None, print)
 
 
 def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
-    """The configuration is that of other recipes already: nothing may be built with the old."""
+    """The configuration already names the new recipes, so no build may use the old settings."""
     tree, _ = ready
-    install(spack_root, FAKE.replace('case "$*" in', 'case "$*" in\n  *compiler*) exit 1 ;;'))
+    failing = 'case "$*" in\n  *compiler*) exit 1 ;;'
+    install(spack_root, SPACK_STAND_IN.replace('case "$*" in', failing))
     with pytest.raises(MachineError):
         setup.setup(tree, other, None, None, print)
     with pytest.raises(InputError, match="Spack is not set up for here"):
@@ -242,7 +247,9 @@ def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
         ("mirror", "file:///not/there", r"--mirror: /not/there is not a folder"),
     ],
 )
-def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, text, words):
+def test_setup_refuses_an_option_that_a_build_could_not_use(
+    spack_root, tmp_path, name, text, words
+):
     options = {"packages": tmp_path, "machine": None, "mirror": None}
     if name == "machine":
         (tmp_path / "m.yaml").write_text(text)
@@ -261,13 +268,16 @@ def test_spack_takes_no_package_from_a_conda_environment(tmp_path):
     path = "/home/u/miniconda3/bin:/home/u/miniconda3/condabin:/usr/local/bin:/usr/bin"
     seen = isolation.isolated_environment(layout("here", tmp_path), {**environment, "PATH": path})
     assert seen["PATH"] == "/home/u/miniconda3/condabin:/usr/local/bin:/usr/bin"
-    # Without conda, all folders stay.
+    # Without conda, PATH keeps all folders.
     seen = isolation.isolated_environment(layout("here", tmp_path), {"PATH": path})
     assert seen["PATH"] == path
 
 
-def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, monkeypatch):
-    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):  # as in a job
+def test_builds_see_no_programs_of_the_virtual_environment_and_have_a_users_name(
+    tmp_path, monkeypatch
+):
+    # A job may have none of these variables.
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
     (tmp_path / "linked").symlink_to(sys.prefix)
@@ -284,11 +294,11 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
     )
 
 
-def test_setup_leaves_an_old_spack_of_the_site_and_refuses_an_empty_root(
+def test_setup_does_not_use_an_old_spack_of_the_site_and_refuses_an_empty_root(
     spack_root, tmp_path, monkeypatch
 ):
-    """Spack 0.23.1 prints its version so; Spack's set-up script exports SPACK_ROOT."""
-    install(spack_root, FAKE.replace("1.1.0 (2e90720)", "0.23.1 (2bfcc69fa870d3c6919)"))
+    """The text is the version that Spack 0.23.1 prints. Spack's setup script sets SPACK_ROOT."""
+    install(spack_root, SPACK_STAND_IN.replace("1.1.0 (2e90720)", "0.23.1 (2bfcc69fa870d3c6919)"))
     tree = layout("here", tmp_path / "state")
     pinned = tree.clone_folder("spack", load_pins().spack.commit)
     install(pinned)
@@ -302,7 +312,7 @@ def test_setup_leaves_an_old_spack_of_the_site_and_refuses_an_empty_root(
         setup.find_spack()
 
 
-def test_clone_refuses_a_moved_tag(tmp_path):
+def test_clone_refuses_a_tag_that_names_another_commit(tmp_path):
     source = tmp_path / "source"
     for words in (
         ["init", "-q", "-b", "main", str(source)],
@@ -320,7 +330,7 @@ def test_clone_refuses_a_moved_tag(tmp_path):
     assert not (tmp_path / "bad").exists()
 
 
-def test_pins_file_with_a_mistake(tmp_path):
+def test_a_mistake_in_the_file_of_pins_is_named(tmp_path):
     text = (ENVIRONMENTS_FOLDER / "pins.yaml").read_text()
     (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
     with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
@@ -329,8 +339,8 @@ def test_pins_file_with_a_mistake(tmp_path):
 
 FOLDER = ENVIRONMENTS_FOLDER
 STACKS = [name.removesuffix("@SIZE") for name in known_environments()]
-#: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
-#: lines of a build show. Those of other workloads must be given their flags.
+#: The recipe or makefile of each of these packages sets -O2 or -O3; the compile lines of a build
+#: show this. The spec of each other workload must set the flags.
 OPTIMISED = {"hpccg", "lammps", "lulesh", "minife", "stream"}
 WORKLOADS = OPTIMISED | {"amg2013", "quicksilver", "snap", "xsbench"}
 TOOLS = {"ucx", "papi", "mpip", "likwid", "osu-micro-benchmarks"}
@@ -344,7 +354,7 @@ def specs_of(stack: str) -> list[str]:
 SPECS = {re.split("[@ ]", spec)[0]: spec for stack in STACKS for spec in specs_of(stack)}
 
 
-def test_every_workload_and_tool_is_built_in_one_environment():
+def test_an_environment_builds_each_workload_and_each_tool():
     assert STACKS == [
         "hpccg",
         "lammps",
@@ -355,25 +365,25 @@ def test_every_workload_and_tool_is_built_in_one_environment():
         "tools",
     ]
     assert SPECS.keys() == WORKLOADS | TOOLS
-    # PAPI counts by itself, and is what Open|SpeedShop asks which events there are.
+    # PAPI is in two environments: it is a tool itself, and Open|SpeedShop asks it for events.
     assert sum(len(specs_of(stack)) for stack in STACKS) == len(SPECS) + 1
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_environment_has_the_known_form(stack):
+def test_an_environment_has_the_expected_form(stack):
     text = (FOLDER / stack / "spack.yaml").read_text()
     assert text.startswith("# ")
     content = yaml.safe_load(text)["spack"]
-    # Without `repos`: recipes are the public ones alone, pinned.
+    # An environment has no `repos`, since all recipes are public and pinned.
     assert content.keys() - {"packages"} == {"specs", "view", "include"}
-    # What the programs need must not come before the host's on PATH: openssh, curl, perl.
+    # Dependencies such as openssh, curl and perl must not come before those of the host on PATH.
     assert content["view"] == {"default": {"root": ".spack-env/view", "link": "roots"}}
     machine, common = content["include"]
     assert machine == {"path": "$env/../machines/$NIMC_MACHINE.yaml", "optional": True}
     assert (FOLDER / stack / common.replace("$env/", "")).exists()
 
 
-def test_every_spec_names_a_release_or_a_commit_and_optimisation_where_its_recipe_drops_it():
+def test_each_spec_names_a_release_or_a_commit_and_sets_flags_that_its_recipe_does_not_set():
     release, commit = r"[0-9][0-9.]*", r"git\.[0-9a-f]{40}=[a-z0-9.]+"
     for name, spec in SPECS.items():
         assert re.fullmatch(rf"[a-z0-9-]+@({release}|{commit})( .*)?", spec)

@@ -1,7 +1,8 @@
-"""`nimc spack` with a real Spack: environments build, optimised; programs run.
+"""Tests of `nimc spack` with a real Spack: it builds environments, and the programs run.
 
-Needs SPACK_ROOT or spack on PATH. NIMC_TEST_MACHINE_FILE names the machine's externals (an MPI),
-NIMC_TEST_PACKAGES recipes that are already here, NIMC_TEST_MIRROR a mirror of sources.
+The tests need SPACK_ROOT or a program `spack` on PATH. NIMC_TEST_MACHINE_FILE names a file with the
+external packages of the machine, such as an MPI. NIMC_TEST_PACKAGES names a folder of recipes.
+NIMC_TEST_MIRROR names a mirror of sources.
 """
 
 import json
@@ -50,7 +51,10 @@ def ready(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(ready, tmp_path_factory):
-    """Builds an environment with Spack's `--debug`, which logs each call of a compiler."""
+    """A function that builds an environment; it returns the record and the folder of logs.
+
+    Spack runs with `--debug`, so it logs each call of a compiler.
+    """
     tree, settings = ready
     logs = tmp_path_factory.mktemp("logs")
     script = tmp_path_factory.mktemp("debugging") / "bin" / "spack"
@@ -62,7 +66,7 @@ def built(ready, tmp_path_factory):
 
 
 def concretized(tree, settings, stack, folder):
-    """The concrete specs of an environment that is not built."""
+    """Concretize an environment without a build; return its concrete specs."""
     folder.mkdir(parents=True)
     (folder / "spack.yaml").write_text(relocated_environment(tree, settings, stack))
     concretize = ("-e", str(folder), "concretize")
@@ -70,12 +74,13 @@ def concretized(tree, settings, stack, folder):
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
     specs = list(lock["concrete_specs"].values())
-    # Its srun would come before the host's, and not fit the controller.
+    # If Spack built Slurm, its srun would come before the srun of the host, and would not fit the
+    # controller of the host.
     assert not [spec for spec in specs if spec["name"] == "slurm" and "external" not in spec]
     return specs
 
 
-#: STREAM with arrays of 8 MB.
+#: The environment of STREAM with arrays of 8 MB.
 STREAM = "stream@1000000"
 RUNS = [
     (STREAM, "stream", "STREAM_ITERATIONS=12 stream_c.exe"),
@@ -88,7 +93,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("stack", "workload", "command"), RUNS)
-def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, command):
+def test_a_built_workload_proves_its_answer(built, tmp_path, stack, workload, command):
     software, _ = built(stack)
     folders = [f"{software.view}/bin", f"{software.mpi}/bin", os.environ["PATH"]]
     environment = {**os.environ, "PATH": ":".join(folders), "OMP_NUM_THREADS": "1"}
@@ -112,8 +117,8 @@ def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, comm
         (STREAM, "stream", {"-fopenmp", "-DSTREAM_ARRAY_SIZE=1000000"}),
     ],
 )
-def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, package, more):
-    """As the compiler is called in the end: recipes replace flags of makefiles, and drop them."""
+def test_each_source_of_a_workload_is_compiled_with_optimisation(built, stack, package, more):
+    """The test reads the final calls of the compiler, since recipes change flags of makefiles."""
     _, logs = built(stack)
     (log,) = logs.glob(f"spack-cc-{package}-*.out.log")
     calls = [line.split() for line in log.read_text().splitlines()]
@@ -121,18 +126,20 @@ def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, 
     compiled = [words for words in calls if any(map(sources.fullmatch, words))]
     assert compiled
     for words in compiled:
-        # The last -O decides.
+        # The compiler follows the last option -O.
         assert [word for word in words if word.startswith("-O")][-1:] in (["-O2"], ["-O3"]), words
         assert more <= set(words)
 
 
 @pytest.mark.parametrize("stack", ["lammps", "openspeedshop", "profiling", STREAM, "tools"])
-def test_every_environment_concretizes(ready, stack):
+def test_spack_concretizes_each_environment(ready, stack):
     tree, settings = ready
     for spec in concretized(tree, settings, stack, tree.root / "only-concretized" / stack):
-        if spec["name"] == "ucx":  # a preference that cannot be met is dropped without a word
+        # Spack silently ignores a preference that it cannot meet.
+        if spec["name"] == "ucx":
             assert all(spec["parameters"][name] for name in ("verbs", "rc", "mlx5_dv", "rdmacm"))
-        if spec["name"] == "lammps":  # what CMake compiles with -O3 or -O2
+        # CMake compiles these build types with -O3 or -O2.
+        if spec["name"] == "lammps":
             assert spec["parameters"]["build_type"] in ("Release", "RelWithDebInfo")
 
 
@@ -162,7 +169,7 @@ def test_an_mpi_without_a_machine_file_has_the_fast_network(ready, slurm):
     assert why_no_network(specs, Path("m.yaml")) is None
 
 
-def test_a_machine_file_that_takes_the_network_away_stops_the_build(ready, tmp_path):
+def test_a_machine_file_that_excludes_the_network_stops_the_build(ready, tmp_path):
     tree, settings = ready
     none = tmp_path / "none.yaml"
     none.write_text("packages: {openmpi: {require: ['fabrics=none schedulers=none']}}\n")

@@ -1,4 +1,4 @@
-"""Checks as others write them, each under the mixin."""
+"""Checks like those of third parties, and classes that combine each check with NimcMixin."""
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -17,7 +17,7 @@ from reframe_tests.mixin import NimcMixin
 
 
 class timed(rfm.RunOnlyRegressionTest):
-    """What somebody else wrote: nothing of it knows of the mixin."""
+    """A third-party check; it does not use the mixin."""
 
     valid_systems = ["*"]
     valid_prog_environs = ["wheels"]
@@ -91,7 +91,10 @@ class in_furlongs(timed, NimcMixin):
 
 
 class old_syntax(rfm.RunOnlyRegressionTest):
-    """Patterns set by hooks, the unit in the reference, as excalibur-tests have it."""
+    """A check in an old style of ReFrame, which excalibur-tests use.
+
+    Hooks set its patterns, and its reference has the unit.
+    """
 
     valid_systems = ["*"]
     valid_prog_environs = ["wheels"]
@@ -112,7 +115,7 @@ class old_victim(old_syntax, NimcMixin):
 
 
 class late(timed):
-    """Evaluates in a hook what it finds in the output."""
+    """A check with a hook that reads the figure from the output at once."""
 
     @run_before("performance")
     def set_perf_vars(self):

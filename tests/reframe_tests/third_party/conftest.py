@@ -1,4 +1,4 @@
-"""Sets a check up as ReFrame does for a run."""
+"""A fixture that sets up a check as ReFrame does for a run."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from records.checkout import ROOT
 
 @pytest.fixture
 def reframe(tmp_path):
-    """Makes a check and sets it up, its folders under tmp_path; other variables as named."""
+    """A function that makes a check, sets its variables and sets it up with folders in tmp_path."""
     options = {"systems/prefix": str(tmp_path)}
     with runtime.temp_runtime(f"{ROOT}/configs/localhost.py", options=options):
         partition = runtime.runtime().system.partitions[0]

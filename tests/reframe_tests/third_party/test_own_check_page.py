@@ -1,4 +1,7 @@
-"""docs/extend.md#your-own-check, followed literally: by hand, and in a campaign."""
+"""Tests follow docs/extend.md#your-own-check word for word.
+
+ReFrame runs the checks of the page, and a campaign plans one of them.
+"""
 
 import re
 import shutil
@@ -16,7 +19,8 @@ from tests.reframe_tests.reframe_call import reframe, succeeded
 PAGE = section("extend.md", "Your own check")
 #: The page's first check derives from `stream_runonly.py` of this folder.
 TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
-#: The check of the page's second class, and one whose places are set in a hook.
+#: The check that the page's second class derives from, and a check that sets its systems and
+#: environments in a hook.
 THIRD_PARTY_CHECKS = """
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -42,7 +46,7 @@ class check_with_hook(their_check):
         self.valid_systems = ["lumi:small +cpu"]
         self.valid_prog_environs = ["+cray"]
 """
-#: A class that sets its places after the hook of its check.
+#: A class with a hook that sets systems and environments after the hook of its check.
 CLASS_WITH_HOOK = """
 from reframe.core.builtins import run_after
 from third_party import check_with_hook
@@ -82,7 +86,7 @@ def listed_checks(folder: Path, pattern: str) -> list[str]:
     return re.findall(r"^- (\w+)", succeeded(listing), re.MULTILINE)
 
 
-def test_both_classes_are_run_by_hand_and_one_is_compiled_with_the_wrapper(folder: Path) -> None:
+def test_reframe_runs_both_classes_and_compiles_one_with_mpicc(folder: Path) -> None:
     dry_run = reframe(
         folder, "localhost", folder / "mine.py", "--dry-run", name=".*", PYTHONPATH=str(ROOT)
     )
@@ -91,7 +95,7 @@ def test_both_classes_are_run_by_hand_and_one_is_compiled_with_the_wrapper(folde
     assert "mpicc ring.c" in script.read_text()
 
 
-def test_a_hook_of_the_check_is_overruled_by_one_of_the_class(folder: Path) -> None:
+def test_a_hook_of_the_class_overrides_a_hook_of_its_check(folder: Path) -> None:
     with (folder / "mine.py").open("a") as file:
         file.write(CLASS_WITH_HOOK)
     assert listed_checks(folder, "contended_hook") == ["contended_hook"]

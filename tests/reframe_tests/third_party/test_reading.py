@@ -1,6 +1,7 @@
-"""What each run's output says, by the check's own functions; figures were written by hand.
+"""Tests of third-party checks whose own functions read the output of each run of a block.
 
-Units and directions of figures, as checks write them.
+The outputs were written by hand. Further tests read the units and the directions of figures that
+checks use.
 """
 
 import json
@@ -32,16 +33,17 @@ from tests.reframe_tests.third_party.checks import (
 )
 from tests.schema_6 import as_schema_6
 
-#: A run whose figure of merit the check has yet to read.
+#: The sample of a run whose figure of merit the check has not read yet.
 UNREAD_SAMPLE = replace(
     SAMPLE, case="case", workload="case", fom=None, fom_unit="", fom_better="lower"
 )
 
 
 def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[dict[str, Any]]:
-    """Samples of a block whose runs printed `outputs`; an empty one stands for a rejected run.
+    """Return the samples of a block whose runs printed `outputs`.
 
-    The block was killed as it wrote its last line, which is no run.
+    An empty output stands for a rejected run. The block was killed while it wrote its last line, so
+    this incomplete line is no run.
     """
     check.start_conductor()
     logs = tmp_path / "run/logs/case/0"
@@ -80,8 +82,8 @@ def test_each_run_is_read_from_its_own_output(reframe, tmp_path):
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2])
-def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch, moved):
-    """As it has compressed an output whose sample is not on disk yet."""
+def test_a_killed_reading_can_be_repeated(reframe, tmp_path, monkeypatch, moved):
+    """The reading is killed after it has compressed an output and before it writes the sample."""
     check, link, killed = reframe(victim), chain.chained_line, iter([True] * moved + [False])
 
     def chained(*records):
@@ -103,7 +105,7 @@ def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch,
     assert not list(logs.glob("*.out"))
 
 
-def test_runs_that_schema_6_left_unread_become_samples_of_today(reframe, tmp_path):
+def test_an_unread_run_of_schema_6_becomes_a_sample_of_the_current_schema(reframe, tmp_path):
     check = reframe(victim)
     check.start_conductor()
     logs = tmp_path / "run/logs/case/0"
@@ -116,7 +118,7 @@ def test_runs_that_schema_6_left_unread_become_samples_of_today(reframe, tmp_pat
     assert (sample["schema"], sample["outcome"], sample["fom"]) == (7, "accepted", 0.0025)
 
 
-def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path):
+def test_a_rejected_run_stays_rejected_and_has_the_unit_of_its_case(reframe, tmp_path):
     rejected, kept = read(reframe(victim, figure="copy"), tmp_path, "", GOOD)
     assert (rejected["outcome"], rejected["fom"]) == ("rejected", None)
     for sample in (rejected, kept):
@@ -126,14 +128,14 @@ def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path)
 @pytest.mark.parametrize(
     ("cls", "foms"),
     [
-        (with_path, [0.0025, 0.005]),  # the output is named by the stage folder
-        (late_victim, [2.5e-6, 5e-6]),  # hooks that evaluate at once run for each output
+        (with_path, [0.0025, 0.005]),  # the check names the output by its path
+        (late_victim, [2.5e-6, 5e-6]),  # a hook that reads at once runs for each output
         (accepts_all, [0.0025, 0.005]),
         (mixin_first, [0.0025, 0.005]),
         (reads_the_error_output, [None, None]),
     ],
 )
-def test_each_output_is_found(reframe, tmp_path, cls, foms):
+def test_each_check_reads_the_outputs_of_all_runs(reframe, tmp_path, cls, foms):
     outputs = [GOOD, GOOD.replace("2.5", "5")]
     samples = read(reframe(cls), tmp_path, *outputs, errors="warning")
     assert [sample["fom"] for sample in samples] == pytest.approx(foms)
@@ -141,26 +143,29 @@ def test_each_output_is_found(reframe, tmp_path, cls, foms):
     assert bool(unproven) == (cls in (accepts_all, reads_the_error_output))
 
 
-def test_functions_see_the_program_and_its_options_as_the_check_has_them(reframe, tmp_path):
+def test_functions_see_the_options_that_the_check_has_set(reframe, tmp_path):
     check = reframe(by_its_options)
     (sample,) = read(check, tmp_path, GOOD)
     assert sample["fom"] == 0.0025
-    assert check.executable_opts[-1].endswith("plan.json")  # that of the block again
+    # After the reading, the check has the options of the block again.
+    assert check.executable_opts[-1].endswith("plan.json")
 
 
-def test_patterns_and_units_of_hooks_and_references_are_taken_for_each_run(reframe, tmp_path):
+def test_patterns_of_hooks_and_units_of_references_hold_for_each_run(reframe, tmp_path):
     first, second = read(reframe(old_victim), tmp_path, GOOD, "step 3\n")
     assert (first["fom"], first["fom_unit"], first["fom_better"]) == (2.5e9, "flop/s", "higher")
     assert "by the check's reference" in first["notes"][0]
     assert second["reason"].startswith("sanity: ")
 
 
-def test_a_figure_that_is_not_of_the_output_is_none_of_any_run(reframe, tmp_path):
+def test_a_figure_that_does_not_come_from_the_output_is_refused(reframe, tmp_path):
+    # A constant is refused before the block runs.
     with pytest.raises(ReframeError, match="step does not come from the standard output"):
-        reframe(constant).start_conductor()  # before anything runs
+        reframe(constant).start_conductor()
     check = reframe(from_a_file)
     check.start_conductor()
-    Path(check.stagedir, "result.txt").write_text("step 7\n")  # left by the last run
+    # The last run has left this file.
+    Path(check.stagedir, "result.txt").write_text("step 7\n")
     check.start_conductor = lambda: None
     (sample,) = read(check, tmp_path, GOOD)
     assert (sample["outcome"], sample["fom"]) == ("no_fom", None)
@@ -168,14 +173,15 @@ def test_a_figure_that_is_not_of_the_output_is_none_of_any_run(reframe, tmp_path
 
 
 @pytest.mark.parametrize("cls", [victim, old_victim, late_victim, fails_as_expected])
-def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls):
+def test_the_stages_of_reframe_itself_do_not_call_the_functions_of_the_check(reframe, cls):
     check = reframe(cls)
     outputs = check.job.stdout, check.job.stderr
     check.start_conductor()
     assert (check.job.stdout, check.job.stderr) == outputs
     assert not hasattr(check, "sanity_patterns")
     check.is_dry_run = lambda: True
-    check.sanity()  # refuses two kinds of patterns, and would evaluate those of the output at once
+    # ReFrame refuses a check with two kinds of patterns, and would read the output at once.
+    check.sanity()
     check.performance()
     assert check.perf_variables == {}
     assert check.__rfm_xfail_sanity__() == (False, "")
@@ -193,7 +199,9 @@ def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls
         ((-0.1, 0.1), "", "furlongs", None),
     ],
 )
-def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, requested, unit, better):
+def test_the_direction_comes_from_the_request_else_the_reference_else_the_unit(
+    bounds, requested, unit, better
+):
     chosen = better_direction(requested, *bounds, unit)
     assert (chosen and chosen[0]) == better
 
@@ -217,5 +225,5 @@ def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, requested,
         ("Flops/byte", 1, "Flops/B"),
     ],
 )
-def test_units_as_checks_write_them(unit, factor, si_unit):
+def test_units_of_checks_are_converted_to_si_units(unit, factor, si_unit):
     assert si_factor(unit) == (factor, si_unit)

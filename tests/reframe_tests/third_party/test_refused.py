@@ -1,4 +1,4 @@
-"""Checks that cannot be measured are refused by name. Others lose to the mixin what it needs."""
+"""Tests of third-party checks that NimcMixin refuses, and of settings that it takes from others."""
 
 import importlib.util
 import json
@@ -38,7 +38,9 @@ from tests.reframe_tests.third_party.checks import (
         (victim, {"num_tasks": 0}, "victim.num_tasks: 0 found; allowed: from 1"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variables, message):
+def test_a_check_that_cannot_be_measured_is_refused_before_it_runs(
+    reframe, cls, variables, message
+):
     check = reframe(cls, **variables)
     if cls is contained:
         check.choose_image()
@@ -46,8 +48,8 @@ def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variabl
         check.start_conductor()
 
 
-def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
-    # Parameters make cases of their own; the time limit is that of each run.
+def test_parameters_and_time_limit_of_a_check_are_used_and_a_check_without_run_is_refused(reframe):
+    # Each value of a parameter is a case. The time limit of the check becomes that of each run.
     cases = {reframe(swept, variant).case for variant in range(2)}
     assert cases == {"swept_threads=1", "swept_threads=2"}
     check = reframe(victim, time_limit="3m", num_tasks=3)
@@ -59,7 +61,7 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
         compiles_only()
 
 
-def test_a_variable_of_our_name_is_refused_by_name():
+def test_a_variable_with_the_name_of_a_mixin_variable_is_refused():
     with pytest.raises(ReframeError, match="cannot inherit variable 'message'"):
 
         class Refused(has_our_variable, NimcMixin):
@@ -67,20 +69,20 @@ def test_a_variable_of_our_name_is_refused_by_name():
 
 
 @pytest.mark.parametrize("base", [has_our_method, inherits_our_method])
-def test_a_method_of_our_name_is_refused_by_name(base):
+def test_a_method_with_the_name_of_a_mixin_method_is_refused(base):
     message = f"^Refused: the method learn_machine of {base.__name__} would replace the mixin's;"
     with pytest.raises(ReframeError, match=message):
 
         class Refused(base, NimcMixin):
             pass
 
-    # A class of the user's own may override what the mixin lets it choose.
+    # A user's class may override a method that the mixin offers for this purpose.
     class Allowed(victim):
         def runs_in(self, environ):
             return False
 
 
-def test_a_line_for_the_shell_stays_one():
+def test_an_executable_with_shell_syntax_is_run_by_a_shell():
     assert third_party.launch_words(["mpiexec", "-n", "2"], "lmp -in in.lj") == [
         "mpiexec",
         "-n",
@@ -94,7 +96,7 @@ def test_a_line_for_the_shell_stays_one():
     assert done.stdout.split() == ["one", "2"]
 
 
-def test_sources_lie_beside_the_file_of_the_check(tmp_path):
+def test_sources_are_searched_beside_the_file_of_the_third_party_check(tmp_path):
     path = tmp_path / "theirs.py"
     path.write_text("import reframe as rfm\nclass theirs(rfm.RunOnlyRegressionTest): pass\n")
     spec = importlib.util.spec_from_file_location("theirs", path)

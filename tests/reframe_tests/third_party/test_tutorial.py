@@ -1,4 +1,4 @@
-"""The STREAM of ReFrame's own tutorial under the mixin, run for real."""
+"""A test that runs the check STREAM of ReFrame's own tutorial with NimcMixin."""
 
 import gzip
 import sys
@@ -26,14 +26,15 @@ class contended(stream_build_test, NimcMixin):
 def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
     tutorial = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
     (tmp_path / "mine.py").write_text(TRIAL.format(tutorial=tutorial))
-    # The tutorial's environment names the compiler's flag for OpenMP.
+    # The tutorial's check reads the OpenMP flag of the compiler from its environment.
     (tmp_path / "settings.py").write_text(
         "from configs import localhost\n"
         "site_configuration = localhost.site_configuration\n"
         "site_configuration['environments'][0]['extras'] = {'omp_flag': '-fopenmp'}\n"
     )
     settings = {"pairs": 1, "warmups": 0, "arms": "off,on", **VARIABLES}
-    settings["retries"] = 10  # on a busy host a writer may be silent for seconds
+    # On a busy host, a writer may print nothing for seconds, and the run is repeated.
+    settings["retries"] = 10
     settings["nimc_dir"] = tmp_path / "run"
     files = (tmp_path / "settings.py", tmp_path / "mine.py")
     succeeded(reframe(tmp_path, *files, "-r", name="contended", settings=settings))
@@ -47,7 +48,7 @@ def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
         (out,) = (tmp_path / "run/logs/contended/0").glob(
             f"{sample['pair']}-{sample['arm']}-{sample['attempt']}.out.gz"
         )
-        # The column that STREAM calls `Best Rate MB/s`, of the run's own output.
+        # The figure must be that of the column `Best Rate MB/s` in the output of this run.
         text = gzip.decompress(out.read_bytes()).decode()
         (line,) = [line for line in text.splitlines() if line.startswith("Copy:")]
         assert sample["fom"] == pytest.approx(float(line.split()[1]) * 1e6)

@@ -1,4 +1,4 @@
-"""docs/extend.md#add-a-tool, followed literally in a copy of the checkout."""
+"""Tests follow docs/extend.md#add-a-tool word for word in a copy of the checkout."""
 
 import os
 import re
@@ -22,7 +22,7 @@ TOOL, TEST, DOCS = (
 
 
 def run_python(root: Path, *words: str) -> str:
-    """Run Python with a checkout's modules, which must succeed; return its output."""
+    """Run Python with the modules of a checkout; assert that it succeeds, and return its output."""
     environment = os.environ | {"PYTHONPATH": str(root)}
     return succeeded(ran(sys.executable, *words, cwd=root, env=environment))
 
@@ -54,7 +54,7 @@ def test_the_files_have_the_style_of_the_checkout(checkout):
 
 
 def test_the_tools_row_is_the_first_one_of_the_table(checkout):
-    """Before that of `perf_stat`, with as many cells."""
+    """The next row is that of `perf_stat`, and both rows have the same number of cells."""
     lines = (checkout / DOCS).read_text().splitlines()
     (index,) = (number for number, line in enumerate(lines) if line.startswith("| `rusage`"))
     row, next_row = lines[index : index + 2]

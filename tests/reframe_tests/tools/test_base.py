@@ -1,4 +1,4 @@
-"""What all tools share: which numbers they may print."""
+"""Tests of parsed_number, which reads the numbers that all tools print."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_a_printed_number_is_parsed(printed: object) -> None:
 @pytest.mark.parametrize(
     "printed", ["nan", "inf", "-inf", "1.1e30", "7 counts", "", None, [], 10**400]
 )
-def test_what_no_counter_can_have_is_refused(printed: object) -> None:
-    """Nothing in SI units is beyond 1e30; Python reads `10**400`, but no double holds it."""
+def test_a_number_that_no_counter_can_have_is_refused(printed: object) -> None:
+    """No count in SI units exceeds 1e30. Python can read `10**400`, but no double can hold it."""
     with pytest.raises(ValueError, match=r"not a number|not convert"):
         parsed_number(printed)

@@ -1,4 +1,4 @@
-"""Tools refuse a file of a run that is cut off, invalid, missing or unexpected, and name it."""
+"""Tests of broken files: a tool refuses and names a truncated, invalid, missing or extra file."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def before(text: str, word: str) -> str:
 
 
 def share(text: str, length: float) -> str:
-    """Return the first part of a text, as long as a share of it."""
+    """Return the first part of a text; `length` is the part's share of the whole text."""
     return text[: int(len(text) * length)]
 
 
@@ -39,12 +39,12 @@ def share(text: str, length: float) -> str:
         ("perf_stat", "rank-0.json", share(PERF_1, 0.1), 1, "rank-0.json", []),
         ("perf_stat", "rank-0.json", share(PERF_1, 0.5), 1, "rank-0.json", []),
         ("perf_stat", "rank-0.json", share(PERF_1, 0.98), 1, "rank-0.json", []),
-        # Between two lines.
+        # The file ends after a complete line.
         ("perf_stat", "rank-0.json", PERF_1.rpartition("{")[0], 1, "rank-0.json", ["7 of 8"]),
         ("perf_stat", "rank-0.json", PERF_0, 2, "rank-1.json", ["1 of 2 ranks"]),
     ],
 )
-def test_a_file_that_is_cut_off_invalid_or_missing_is_named(
+def test_a_truncated_invalid_or_missing_file_is_named(
     tmp_path: Path,
     tool: str,
     file: str,
@@ -59,14 +59,14 @@ def test_a_file_that_is_cut_off_invalid_or_missing_is_named(
     assert_message(str(error.value), f"{tmp_path / named_file}", *values)
 
 
-def test_without_a_report_of_mpip_its_library_is_named(tmp_path: Path) -> None:
+def test_the_message_on_a_missing_report_of_mpip_names_its_library(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     with pytest.raises(ToolError) as error:
         TOOLS["mpip"].parse(tmp_path, 2)
     assert_message(str(error.value), f"{tmp_path}", "0", "libmpiP.so")
 
 
-def test_a_file_of_a_rank_too_many_is_named() -> None:
+def test_the_file_of_an_extra_rank_is_named() -> None:
     with pytest.raises(ToolError) as error:
         TOOLS["perf_stat"].parse(PERF_FOLDER, 1)
     assert_message(str(error.value), f"{PERF_FOLDER / 'rank-1.json'}")

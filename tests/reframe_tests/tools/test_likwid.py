@@ -1,4 +1,7 @@
-"""LIKWID: made figures in the CSV that LIKWID 5.2.2 prints (tests/captures/likwid/README.md)."""
+"""Tests of the tool LIKWID with made figures in the CSV format of LIKWID 5.2.2.
+
+The file tests/captures/likwid/README.md describes these figures.
+"""
 
 from pathlib import Path
 
@@ -15,14 +18,14 @@ def test_events_are_sums_over_channels_and_cpus():
     assert by_event["CAS_COUNT_RD"].value == 100_000_000 + 110_000_000
     assert by_event["INSTR_RETIRED_ANY"].value == 6_500_000_000
     assert {row.rank for row in by_event.values()} == {4}
-    # 210e6 and 90e6 lines of 64 B; rates and ratios are left out.
+    # The counts are 210e6 and 90e6 cache lines of 64 B. The tool leaves out rates and ratios.
     assert by_event["Memory read data volume"].value == pytest.approx(210e6 * 64)
     assert by_event["Memory write data volume"].value == pytest.approx(90e6 * 64)
     assert by_event["Memory read data volume"].unit == "B"
     assert not [event for event in by_event if "bandwidth" in event or event in ("CPI", "Runtime")]
 
 
-def test_what_likwid_could_not_count_has_no_value():
+def test_an_event_that_likwid_could_not_count_has_no_value():
     by_event = {row.event: row for row in STALLS.parse(CAPTURES / "stalls", 1)}
     missing = by_event["CYCLE_ACTIVITY_STALLS_LDM_PENDING"]
     assert (missing.value, missing.state) == (None, "not counted")

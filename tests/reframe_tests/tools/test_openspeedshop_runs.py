@@ -1,7 +1,8 @@
-"""A built Open|SpeedShop on two ranks of an MPI program, which has no fault that falsifies counts.
+"""Tests of a built Open|SpeedShop with two ranks of an MPI program.
 
-Needs ossrun, ossutil, openss and papi_command_line on PATH, and the Open MPI that they use. Rank r
-of the program has 1 + r shares of the function `leaf`; rank 0 waits for rank 1.
+The tests find the known faults of Open|SpeedShop that falsify counts. They need ossrun, ossutil,
+openss and papi_command_line on PATH, and the Open MPI that these programs use. Rank r of the MPI
+program computes 1 + r shares of the function `leaf`, and rank 0 waits for rank 1.
 """
 
 import os
@@ -56,7 +57,7 @@ PAGES = 1000
 
 
 def open_mpi(name: str) -> str | None:
-    """A program of Open MPI; the wheels' MPICH may come first on PATH."""
+    """Return the path of a program of Open MPI; the MPICH of wheels may come first on PATH."""
     for path in filter(None, map(shutil.which, (f"{name}.openmpi", name))):
         versions = [ran(path, option).stdout for option in ("--showme:version", "--version")]
         if "Open MPI" in "".join(versions):
@@ -101,7 +102,7 @@ def counted(folder: Path, name: str, *application: object, ranks: int = 2) -> di
     return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
 
 
-def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, work):
+def test_an_event_that_does_not_exist_does_not_shift_the_columns_of_others(tmp_path, work):
     events = "PAPI_NO_SUCH,perf::TASK-CLOCK,perf::PAGE-FAULTS"
     words = [MPIRUN, "-np", "2", "ossrun", "-c", "hwcsamp", str(work)]
     variables = {"OPENSS_HWCSAMP_EVENTS": events, "OPENSS_RAWDATA_DIR": f"{tmp_path}/raw"}
@@ -117,21 +118,21 @@ def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, w
         assert PAGES <= sums["perf::page-faults"] < 3 * PAGES
 
 
-def test_hwcsamp_agrees_with_perf_stat_of_the_same_processes(tmp_path, work):
+def test_hwcsamp_agrees_with_perf_stat_on_the_same_processes(tmp_path, work):
     perf, oss = TOOLS["perf_stat"], TOOLS["openspeedshop"]
     if why := perf.why_missing():
         pytest.skip(why)
     words = oss.wrap(perf.wrap([MPIRUN, "-np", "4"], []), [str(work)])
     done = start(tmp_path, words, **oss.environment())
     assert done.returncode == 0, done.stderr
-    whole = {row.rank: row for row in perf.parse(tmp_path, 4) if "task-clock" in row.event}
-    inside = {row.rank: row for row in oss.parse(tmp_path, 4) if row.event == "perf::TASK-CLOCK"}
+    by_perf = {row.rank: row for row in perf.parse(tmp_path, 4) if "task-clock" in row.event}
+    by_oss = {row.rank: row for row in oss.parse(tmp_path, 4) if row.event == "perf::TASK-CLOCK"}
     for rank in range(4):
         # perf also counts ossrun, MPI_Init and MPI_Finalize.
-        assert inside[rank].value < whole[rank].value < inside[rank].value + 1
+        assert by_oss[rank].value < by_perf[rank].value < by_oss[rank].value + 1
 
 
-def test_words_and_status_of_the_application_survive(tmp_path, work):
+def test_the_application_keeps_its_arguments_and_its_exit_status(tmp_path, work):
     level = "openspeedshop:pcsamp"
     assert "two  words *" in run(tmp_path, level, work, 0, "two  words *").stdout
     assert run(tmp_path, level, "/nowhere/program").returncode == 127

@@ -1,6 +1,7 @@
-"""PAPI: files of PAPI 7.0 (two ranks of an MPI program, software events), and its shim.
+"""Tests of the tool PAPI with captured files of PAPI 7.0, and tests of its shim.
 
-The shim runs here against a library of this test in PAPI's place, which notes its calls.
+The captured files have software events of two ranks of an MPI program. The shim is a library that
+starts and stops PAPI in each rank. A library of this module stands in for PAPI and notes its calls.
 """
 
 import json
@@ -21,7 +22,8 @@ CAPTURE = Path(__file__).parents[2] / "captures" / "papi" / "two_ranks"
 MPICC, MPIEXEC = (Path(sys.executable).parent / name for name in ("mpicc", "mpiexec"))
 HEADER = "#define PAPI_OK 0\nint PAPI_hl_region_begin(const char *);\n"
 HEADER += "int PAPI_hl_region_end(const char *);\nint PAPI_hl_stop(void);\n"
-#: Notes each call, and whether MPI is initialized and finalized at that time.
+#: The library that stands in for PAPI. It notes each call, and whether MPI is initialized and
+#: finalized at that time.
 LIBRARY = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,24 +59,24 @@ int main(int argc, char **argv) {
 
 @pytest.fixture
 def software(monkeypatch):
-    """A group with the events of the capture, and one more."""
+    """The tool with a group that has the events of the capture and one more event."""
     events = ("perf::TASK-CLOCK", "perf::PAGE-FAULTS:u=1:k=1", "PAPI_TOT_CYC")
     monkeypatch.setitem(papi.GROUPS, "software", events)
     return papi.Papi("software")
 
 
-def test_counts_of_each_rank_are_those_in_papis_files(software, tmp_path):
+def test_the_counts_of_each_rank_are_those_of_its_file(software, tmp_path):
     counts = {(row.rank, row.event): row for row in software.parse(CAPTURE, 2)}
-    # From the two files, by eye.
+    # A person read these values in the two files.
     assert counts[0, "perf::TASK-CLOCK"].value == 83369564
     assert counts[1, "perf::TASK-CLOCK"].value == 112774171
     assert counts[1, "perf::PAGE-FAULTS:u=1:k=1"].value == 796
     assert counts[0, "region-time"].value == pytest.approx(0.657279790)
     assert counts[0, "region-time"].unit == "s"
-    # PAPI left it out: not supported, rather than zero.
+    # PAPI has left out this event. The event is not supported, and its count is not zero.
     left_out = counts[0, "PAPI_TOT_CYC"]
     assert (left_out.value, left_out.state) == (None, "not supported")
-    # Threads of a rank are added.
+    # The count of a rank is the sum over its threads.
     shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
     (file,) = (tmp_path / "rank-0").rglob("*.json")
     record = json.loads(file.read_text())
@@ -109,7 +111,7 @@ def test_a_rank_without_the_counts_of_one_process_is_named(software, tmp_path, c
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """The library in PAPI's place, and a cache of this test."""
+    """The folder of the library that stands in for PAPI; the test also has its own cache."""
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "papi.h").write_text(HEADER)
@@ -144,7 +146,7 @@ def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.usefixtures("library")
-def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_path):
+def test_a_program_without_mpi_is_counted_from_start_to_end_without_its_children(tmp_path):
     program = "import os; os.system('true'); print('application'); raise SystemExit(3)"
     done = run_tool(TOOLS["papi:stalls"], tmp_path, sys.executable, "-c", program)
     assert (done.returncode, done.stdout) == (3, "application\n")
@@ -153,8 +155,8 @@ def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_the_shim_is_compiled_once_and_what_is_missing_is_said(library, monkeypatch):
-    # The library writes no results, like PAPI without a valid event, whatever it lists.
+def test_the_shim_is_compiled_once_and_the_reason_names_what_is_missing(library, monkeypatch):
+    # The library writes no results. PAPI also writes none if no event is valid.
     assert TOOLS["papi:caches"].why_missing() == (
         "PAPI counts none of PAPI_L1_TCM, PAPI_L2_TCM, PAPI_L3_TCM on this host"
     )

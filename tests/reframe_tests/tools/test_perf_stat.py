@@ -1,7 +1,8 @@
-"""What perf 6.1 left on a virtual machine without hardware counters, and what other versions print.
+"""Tests of the tool perf_stat with captured files of perf 6.1 and with lines of other versions.
 
-Captures: `hardware` (two ranks of an MPI program, nine events), `two_ranks` and `user_level` (the
-events of the tool; the latter as a user under kernel.perf_event_paranoid=2).
+The captures are from a virtual machine without hardware counters. The capture `hardware` has nine
+events of two ranks of an MPI program. The captures `two_ranks` and `user_level` have the events of
+the tool. For `user_level`, a user ran perf with kernel.perf_event_paranoid=2.
 """
 
 from pathlib import Path
@@ -28,14 +29,14 @@ def line(event: str, value: str, running: str = "100.00", unit: str = "", rest: 
 
 
 def written(folder: Path, *lines: str) -> Path:
-    """A rank's file with these lines, and a count of 7 for each event that they do not name."""
+    """Write a rank's file with these lines, and with the count 7 for each event without a line."""
     named = " ".join(lines)
     others = [line(event, "7.000000") for event in EVENTS if event not in named]
     (folder / "rank-0.json").write_text("\n".join(["# started on Sat", "", *lines, *others]) + "\n")
     return folder
 
 
-def test_counts_of_each_rank_are_those_that_perf_printed():
+def test_the_counts_of_each_rank_are_those_that_perf_printed():
     counts = rows(CAPTURES / "hardware", 2)
     assert len(counts) == 2 * 9
     assert counts[0, "context-switches"].value == 1348
@@ -46,13 +47,15 @@ def test_counts_of_each_rank_are_those_that_perf_printed():
     assert counts[0, "page-faults"].unit == "count"
     clock = counts[0, "task-clock"]  # 291.540863 msec in the file
     assert (clock.value, clock.unit, clock.running_share) == (pytest.approx(0.291540863), "s", 1)
-    for event in HARDWARE:  # which the machine lacks
+    # The virtual machine cannot count these events.
+    for event in HARDWARE:
         row = counts[0, event]
         assert (row.state, row.value, row.running_share) == ("not supported", None, None)
 
 
-def test_a_user_who_may_not_see_the_kernel_has_no_count_of_what_happens_there():
-    # The program slept 50 times and perf printed 0 context switches: the user level has none.
+def test_events_of_the_kernel_are_not_counted_at_the_user_level():
+    # The program slept 50 times, but perf printed 0 context switches. Context switches happen in
+    # the kernel only, and the user may not count events of the kernel.
     text = (CAPTURES / "user_level" / "rank-0.json").read_text()
     assert '"0.000000", "unit" : "", "event" : "context-switches:u"' in text
     counts = rows(CAPTURES / "user_level", 1)
@@ -70,21 +73,24 @@ METRIC = ', "metric-value" : "3.700000", "metric-unit" : "GHz", "metric-threshol
     ("event", "value", "running", "rest", "count", "state", "share"),
     [
         ("cycles", "2000.000000", "61.50", "", 2000, "multiplexed", pytest.approx(0.615)),
-        # perf prints either share beside it, by version.
+        # Old and new versions of perf print different shares with `<not counted>`.
         ("cycles", "<not counted>", "0.00", "", None, "not counted", None),
         ("cycles", "<not counted>", "100.00", "", None, "not counted", None),
-        ("cycles", "0.000000", "0.00", "", None, "not counted", None),  # it never ran
+        ("cycles", "0.000000", "0.00", "", None, "not counted", None),  # the counter never ran
         ("cycles", "0.000000", "100.00", "", 0, "counted", 1),
         ("cycles", "3112.000000", "100.00", ", ", 3112, "counted", 1),  # perf 6.12, Cortex A57
         ("cycles", "9.0", "100.00", METRIC, 9, "counted", 1),
         ("context-switches:uk", "5.0", "100.00", "", 5, "counted", 1),
-        # Both notations of the user level, which has none of the kernel's events.
+        # perf has two notations of the user level, which has no events of the kernel.
         ("context-switches:u", "0.0", "100.00", "", None, "not counted", None),
         ("cpu_atom/context-switches/u", "0.0", "100.00", "", None, "not counted", None),
     ],
 )
-def test_what_a_line_says(tmp_path, event, value, running, rest, count, state, share):
-    # Of the two kinds of cores of a hybrid processor, this is one; metrics are no counts.
+def test_a_line_gives_count_state_and_share(
+    tmp_path, event, value, running, rest, count, state, share
+):
+    # A hybrid processor has two kinds of cores, and this line is for one kind. The tool must not
+    # read the metrics as counts.
     other = line("cpu_core/cycles/", "6326.000000")
     metrics = [
         '{"metric-value" : 237.237504, "metric-unit" : "of all branches"}',
@@ -110,6 +116,6 @@ def test_what_a_line_says(tmp_path, event, value, running, rest, count, state, s
         (line("cycles", "1.0") + "\n" + line("cycles", "2.0"), "duplicate event cycles"),
     ],
 )
-def test_what_cannot_be_read_is_no_count(tmp_path, bad, why):
+def test_an_unreadable_line_is_refused(tmp_path, bad, why):
     with pytest.raises(ToolError, match=why):
         TOOL.parse(written(tmp_path, bad), 1)

@@ -1,4 +1,4 @@
-"""Groups of perf stat: which events are asked for on which processor, and what is read back."""
+"""Tests of the groups of perf_stat: the events of each processor, and how the tool reads counts."""
 
 import json
 import subprocess
@@ -13,13 +13,16 @@ from reframe_tests.tools.base import ToolError, try_out
 from tests.reframe_tests.reframe_call import run_tool, script
 
 MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
-#: Stands in for perf: notes its arguments, then runs the application.
+#: A script that stands in for perf: it notes its arguments and then runs the application.
 PERF = '#!/bin/sh\necho "$*" >> "$NOTE"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
 
 
 @pytest.fixture
 def on(tmp_path):
-    """Runs a tool around `echo ran` on a processor of this identity; returns perf's arguments."""
+    """A function that runs a tool with `echo ran` on a host with the given processor.
+
+    The function returns the arguments of perf.
+    """
 
     def run(tool, processor: str, **variables: str) -> str:
         script(tmp_path / "bin/perf", PERF)
@@ -44,14 +47,14 @@ def on(tmp_path):
         ("ARM-0x41-0xd4f", "stalled-cycles-backend"),
     ],
 )
-def test_the_events_are_those_of_the_processor(on, processor, stalls):
+def test_perf_is_asked_for_the_events_of_the_processor(on, processor, stalls):
     command = on(MEMORY, processor)
     assert "-e task-clock,cycles,instructions," in command
     assert f",{stalls}," in command
     assert " -a " not in command
 
 
-def test_nodes_are_counted_system_wide_and_metrics_asked_for_by_name(on):
+def test_dram_is_counted_system_wide_and_topdown_asks_for_metrics_by_name(on):
     command = on(DRAM, "GenuineIntel-6-106-6")
     assert " -a " in command
     assert "unc_m_cas_count.rd,unc_m_cas_count.wr" in command
@@ -59,16 +62,16 @@ def test_nodes_are_counted_system_wide_and_metrics_asked_for_by_name(on):
     assert "-M backend_bound_memory" in on(TOPDOWN, "AuthenticAMD-25-17-1")
 
 
-def test_on_trento_only_events_that_perf_has_for_zen_3_and_for_zen_4(on):
-    # perf's mapfile.csv takes amdzen4 for model 48 since 6.1, and took amdzen3 before. Only the
-    # latter has ls_any_fills_from_sys.mem_io_local; both have this one.
+def test_events_for_trento_are_events_of_both_zen_3_and_zen_4(on):
+    # Since version 6.1, perf's mapfile.csv has amdzen4 for model 48; before, it had amdzen3. Only
+    # amdzen3 has ls_any_fills_from_sys.mem_io_local. Both have the event of this test.
     command = on(MEMORY, "AuthenticAMD-25-48-1")
     assert "-e task-clock,cycles,instructions,l2_cache_req_stat.ic_dc_miss_in_l2 " in command
 
 
-def test_an_unknown_processor_counts_time_only_and_still_leaves_a_file(on, tmp_path):
+def test_only_time_is_counted_on_an_unknown_processor(on, tmp_path):
     assert "-e task-clock --" in " ".join(on(MEMORY, "GenuineIntel-6-1-1").split())
-    # Whatever variables the user has.
+    # Variables of the user with the names of the wrapper's variables have no effect.
     command = on(MEMORY, "GenuineIntel-6-1-1", group_events="cycles", metrics="x", scope="-a")
     assert "-e task-clock --" in " ".join(command.split())
     assert " -a " not in command
@@ -87,7 +90,7 @@ def files(folder: Path, text: str, note: str, rank: int = 0) -> None:
     (folder / f"rank-{rank}.events").write_text(note + "\n")
 
 
-def test_an_event_that_was_asked_for_and_is_missing_is_named(tmp_path):
+def test_a_missing_event_or_file_is_named(tmp_path):
     files(tmp_path, line("task-clock", "2.0", unit="msec"), "cycles,instructions ")
     with pytest.raises(ToolError, match=r"rank-0\.json: 1 of 3 events"):
         MEMORY.parse(tmp_path, 1)
@@ -98,8 +101,8 @@ def test_an_event_that_was_asked_for_and_is_missing_is_named(tmp_path):
         DRAM.parse(tmp_path / "none", 2)
 
 
-def test_traffic_is_in_bytes_whatever_perf_prints(tmp_path):
-    # perf scales some uncore events to MiB: 3 MiB are 3145728 bytes.
+def test_memory_traffic_is_converted_to_bytes(tmp_path):
+    # perf converts some uncore events to MiB, and 3 MiB are 3145728 bytes.
     text = line("task-clock", "9") + line("unc_m_cas_count.rd", "3.00", unit="MiB")
     files(tmp_path, text + line("unc_m_cas_count.wr", "128", unit="Bytes"),
           "unc_m_cas_count.rd,unc_m_cas_count.wr ", rank=4)  # fmt: skip
@@ -108,7 +111,7 @@ def test_traffic_is_in_bytes_whatever_perf_prints(tmp_path):
     assert by_event["unc_m_cas_count.wr"] == (4, 128, "B")
 
 
-def test_a_metric_is_a_share_and_says_if_its_events_took_turns(tmp_path):
+def test_a_metric_is_a_share_and_is_multiplexed_if_its_events_took_turns(tmp_path):
     text = (
         line("task-clock", "9")
         + line("slots", "100", "50.00", **{"metric-value": "3.0", "metric-unit": "%  tma_other"})
@@ -132,8 +135,8 @@ def test_a_metric_without_a_number_has_no_value(tmp_path, value):
 
 
 def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
-    # Context switches in place of uncore events, which no virtual machine has. The sleeper is no
-    # child of perf, and is counted all the same.
+    # The test counts context switches instead of uncore events, since no virtual machine has uncore
+    # events. The sleeping process is no child of perf, but perf must count it.
     row = RoleCount(
         role="DRAM read",
         tool="perf_stat",

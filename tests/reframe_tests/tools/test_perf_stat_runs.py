@@ -1,4 +1,4 @@
-"""perf stat around real programs."""
+"""Tests of the tool perf_stat with real programs."""
 
 import json
 import os
@@ -17,8 +17,9 @@ needs_perf = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec of the wheel mpich")
 
-#: Uses a core for 0.3 s, sleeps 100 times, says what the kernel counted of it, and ends at
-#: once: the interpreter's own end would be counted by perf only, and is long on a busy host.
+#: A program that uses a core for 0.3 s, sleeps 100 times, prints the counts that the kernel has of
+#: it, and ends at once. An ordinary end of the interpreter takes long on a busy host, and only perf
+#: would count this time.
 PROGRAM = """
 import json, os, resource, time
 while sum(os.times()[:2]) < 0.3:
@@ -34,7 +35,7 @@ print(json.dumps({
 }), flush=True)
 os._exit(0)
 """
-#: Of a shell, and of the end of a process.
+#: The most that perf may count in addition, for a shell and for the end of a process.
 MORE_TIME_S, MORE_SWITCHES, MORE_FAULTS = 0.05, 30, 400
 
 
@@ -60,16 +61,16 @@ def plain(rows, rank: int) -> dict:
 
 
 @needs_perf
-def test_a_failure_of_the_application_is_its_own(tmp_path):
+def test_the_status_of_a_failed_application_is_kept(tmp_path):
     assert run(tmp_path, "/nowhere/program").returncode == 127
-    # perf itself ends with 0 there.
+    # perf itself would end with status 0 here.
     assert run(tmp_path, "sh", "-c", "kill -9 $$").returncode == 128 + signal.SIGKILL
 
 
 @needs_perf
 @needs_mpi
-def test_counts_of_each_rank_agree_with_the_kernels_own_account(tmp_path):
-    # Rank 1 sleeps 100 times more.
+def test_the_counts_of_each_rank_agree_with_those_of_the_kernel(tmp_path):
+    # Rank 1 sleeps 100 times more than rank 0.
     more = PROGRAM.replace("range(100)", "range(100 + 100 * int(os.environ['PMI_RANK']))")
     done = run(tmp_path, sys.executable, "-c", more, launcher=(str(MPIEXEC), "-n", "2"))
     assert done.returncode == 0, done.stderr

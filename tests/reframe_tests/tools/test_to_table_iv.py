@@ -1,6 +1,7 @@
-"""From the tools' own files to Table IV: made counts, in the formats of `perf stat -j` and LIKWID.
+"""A test of the whole way from the files of a tool to Table IV of the paper.
 
-No machine with counters was at hand: counts are made, formats and parsers are real.
+The files have made counts in the real format of `perf stat -j`, since no machine with hardware
+counters was available. The real parser of the tool reads the files.
 """
 
 import json
@@ -25,7 +26,7 @@ LIKWID = Path(__file__).parents[2] / "captures" / "likwid" / "memory"
 
 
 def perf_files(folder: Path, rows: list[dict]) -> Path:
-    """What `perf stat -j` and the wrapper leave of one run."""
+    """Write the files that `perf stat -j` and its wrapper leave for one run."""
     folder.mkdir(parents=True)
     for rank in range(RANKS):
         own = [row for row in rows if row["rank"] == rank]
@@ -43,7 +44,7 @@ def perf_files(folder: Path, rows: list[dict]) -> Path:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """The whole way: files of six workloads, the tool's parser, the run's folder, the analysis."""
+    """The data of a run of six workloads; the tool's parser has read the counts from files."""
     root = tmp_path_factory.mktemp("table_iv")
     read_counters = conduct.readers(replace(PLAN, read_by_check=True)).counters
     runs = {case.name: with_tool(samples(case, pairs=6)) for case in CASES}
@@ -60,7 +61,7 @@ def measured(tmp_path_factory):
     return load_run(run)
 
 
-def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_counts(measured):
+def test_each_cell_of_table_iv_has_six_points_and_r_agrees_with_the_made_counts(measured):
     across = {
         (row["treatment"], row["of"], row["role"]): row
         for row in answer(CASE_CORRELATIONS, measured).filter(source="measured").to_dicts()
@@ -72,8 +73,9 @@ def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_c
         assert across[cell]["points"] == 6
         assert None not in (across[cell]["r"], across[cell]["p"])
     changes = answer(CHANGES, measured).filter(treatment="on")
-    assert changes.select("case", "role").n_unique() == 6 * 6  # of figure 4
-    # Medians over the runs of a workload, from the generator and without any tool's file.
+    assert changes.select("case", "role").n_unique() == 6 * 6  # figure 4 has six roles
+    # The expected value uses medians over the runs of a workload. They come from the generator of
+    # the made counts and not from the files.
     points = []
     for case in CASES:
         own = [sample for sample in with_tool(samples(case, pairs=6)) if not sample.warmup]

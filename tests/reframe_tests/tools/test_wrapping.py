@@ -1,4 +1,4 @@
-"""What every tool owes to the application that it wraps, with stand-ins for the tools' programs."""
+"""Tests that a tool does not change the application that it wraps; scripts stand in for tools."""
 
 import os
 import sys
@@ -10,7 +10,8 @@ from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER_PLACEHOLDER
 from tests.reframe_tests.reframe_call import ran, run_tool, script
 
-#: Each notes its arguments, and runs the application.
+#: Scripts that stand in for the programs of tools. Each script notes its arguments and then runs
+#: the application.
 PROGRAMS = {
     "perf": 'while [ "$1" != -- ]; do shift; done; shift; "$@"',
     "likwid-perfctr": 'shift 6; "$@"',
@@ -22,7 +23,10 @@ CPUS = sorted(os.sched_getaffinity(0))
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Runs an application under a tool in a folder of an awkward name; `note` is what it noted."""
+    """A function that runs an application under a tool; the name of the folder needs quotes.
+
+    The attribute `note` is the file with the notes of the scripts.
+    """
     folder = tmp_path / "two levels,tool=$name"
     folder.mkdir()
     for name, text in PROGRAMS.items():
@@ -39,14 +43,15 @@ def run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_words_output_and_status_of_the_application_survive(run, name):
+def test_the_application_keeps_its_arguments_output_and_exit_status(run, name):
     printed = "".join(f"{word}\n" for word in AWKWARD)
     done = run(name, "sh", "-c", 'printf "%s\\n" "$@"; exit 3', "x", *AWKWARD)
     assert (done.returncode, done.stdout) == (3, printed)
-    # Ended by a signal, itself or by the tool's shell.
+    # A signal ends the application. Either the status is that of the application itself, or a shell
+    # of the tool has converted it.
     assert run(name, "sh", "-c", "kill -9 $$").returncode in (137, -9)
     assert run(name, "/nowhere/program").returncode != 0
-    # MPI launchers talk to a rank through descriptors that it inherits.
+    # An MPI launcher communicates with a rank through file descriptors that the rank inherits.
     read_end, write_end = os.pipe()
     says = [sys.executable, "-c", f"import os; os.write({write_end}, b'rank')"]
     done = run(name, *says, pass_fds=[write_end])
@@ -56,12 +61,12 @@ def test_words_output_and_status_of_the_application_survive(run, name):
 
 
 @pytest.mark.parametrize("name", [*WRAPPED, "openspeedshop:pcsamp"])
-def test_the_launcher_starts_a_wrapper_per_rank(name):
+def test_the_launcher_starts_a_wrapper_for_each_rank(name):
     words = TOOLS[name].wrap(["mpiexec", "-n", "4"], ["app", "a b"])
     start = words.index("mpiexec")
     assert words[start : start + 4] == ["mpiexec", "-n", "4", "sh"]
     assert words[-2:] == ["app", "a b"]
-    # Open|SpeedShop tries its events before the launcher starts.
+    # The tool for Open|SpeedShop tries its events before it starts the launcher.
     assert words.count(FOLDER_PLACEHOLDER) == 1 + name.startswith("open")
     assert (start == 0) == (not name.startswith("open"))
 
@@ -76,7 +81,7 @@ def test_the_launcher_starts_a_wrapper_per_rank(name):
         ({"PMIX_RANK": "7", "SLURM_PROCID": "0"}, 7),
     ],
 )
-def test_the_rank_is_found_whoever_starts_it(run, monkeypatch, variables, rank):
+def test_the_wrapper_finds_the_rank_for_each_launcher(run, monkeypatch, variables, rank):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert run("perf_stat", "true").returncode == 0
@@ -84,7 +89,7 @@ def test_the_rank_is_found_whoever_starts_it(run, monkeypatch, variables, rank):
 
 
 @pytest.mark.parametrize("locale", ["de_DE.UTF-8", None])
-def test_perf_has_decimal_points_and_the_application_its_own_locale(run, monkeypatch, locale):
+def test_perf_prints_decimal_points_and_the_application_keeps_its_locale(run, monkeypatch, locale):
     monkeypatch.setenv("LC_ALL", locale or "")
     done = run("perf_stat", "sh", "-c", 'echo "${LC_ALL-unset}"')
     assert done.stdout.strip() == (locale or "unset")
@@ -92,12 +97,12 @@ def test_perf_has_decimal_points_and_the_application_its_own_locale(run, monkeyp
 
 
 @pytest.mark.parametrize("name", ["likwid:MEM", "perf_stat:dram"])
-def test_controllers_are_counted_by_the_first_rank_of_a_node(run, monkeypatch, name):
+def test_only_the_first_rank_of_a_node_counts_memory_controllers(run, monkeypatch, name):
     monkeypatch.setenv("PMI_RANK", "8")
-    # Where no launcher names the first of a node, only rank 0 counts.
+    # If the launcher does not tell which rank is the first of a node, only rank 0 counts.
     assert run(name, "true").returncode == 0
     assert not run.note.exists()
-    # Hydra's, Open MPI's and Slurm's names of the rank on its node.
+    # Hydra, Open MPI and Slurm set these variables to the number of the rank on its node.
     for variable in ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
         for local in ("1", "0"):
             monkeypatch.setenv(variable, local)
@@ -114,7 +119,7 @@ def test_a_rank_of_likwid_counts_on_the_cpus_that_it_may_use(run):
     assert expected in run.note.read_text()
 
 
-def test_only_the_application_has_mpips_library_and_launchers_keep_their_files(run):
+def test_only_the_application_loads_mpip_and_keeps_the_descriptors_of_the_launcher(run):
     launcher = ["sh", "-c", 'exec 9</dev/zero; exec "$@"', "launcher"]
     report = 'echo "$LD_PRELOAD"; echo seen > "${MPIP##* }/report"; readlink /proc/self/fd/9'
     done = run("mpip", "sh", "-c", report, launcher=launcher)
@@ -122,8 +127,8 @@ def test_only_the_application_has_mpips_library_and_launchers_keep_their_files(r
     assert (run.folder / "report").read_text() == "seen\n"
 
 
-def test_perf_and_the_shell_of_its_wrapper_agree_on_this_processor():
-    # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
+def test_python_and_the_wrapper_find_the_same_identity_of_this_processor():
+    # The awk program of the wrapper reads the real /proc/cpuinfo.
     from records.machine.host import processor_identity
 
     shell = TOOLS["perf_stat:memory"].wrap([], ["true"])[2]
