@@ -1,11 +1,11 @@
-"""Pages without figures, for tests of what else they say: most of a page's time is its figures."""
+"""Makes pages without figures, since drawing takes most of the time of a page."""
 
 import pytest
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures have their words for readers who do not see them, and no picture."""
+    """Make figures without a picture. They keep their texts for readers who do not see them."""
     engine = "matplotlib.layout_engine.ConstrainedLayoutEngine.execute"
     monkeypatch.setattr(engine, lambda *_: None)
     figure = "matplotlib.figure.Figure.savefig"

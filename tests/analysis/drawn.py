@@ -1,4 +1,4 @@
-"""What a page, a section or a figure shows."""
+"""Returns what a page, a section or a figure shows."""
 
 import re
 from collections import Counter
@@ -10,22 +10,22 @@ from analysis.report.plots import View
 
 
 def shown(question: Question, run: RunData) -> View:
-    """Return what the page shows of the answer; there must be one."""
+    """Return the view of a question's answer on the page; there must be an answer."""
     view = section(question, "before_cases", 1).make_view(run)
     assert isinstance(view, View)
     return view
 
 
 def bars(svg: str) -> Counter[str]:
-    """The number of intervals, by the name of their colour."""
+    """Return name of a colour -> number of intervals with this colour."""
     return Counter(re.findall(r"stroke: var\(--([\w-]+)\); stroke-width: 3[;\"]", svg))
 
 
 def texts(svg: str) -> list[str]:
-    """The texts of a figure."""
+    """Return the texts of a figure."""
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
 def plain(html: str) -> str:
-    """The text of HTML."""
+    """Return the text of HTML, without tags."""
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())

@@ -1,8 +1,9 @@
-"""Made counts of a synthetic run, with known truth. Nothing here was measured.
+"""Makes counts of events for synthetic runs, with known true values. Nothing here was measured.
 
-Every run of `samples` with a tool gets `RANKS` ranks of the events of `perf_stat:memory` on a
-Cascade Lake. Under `on`, cycles grow with the run's time, `stall_share` of the extra cycles are
-stalls on memory, and misses grow to 1.1 times, those of rank `worst` to 2.2 times.
+Every run with a tool gets counts of `RANKS` ranks. By default, the events are those of
+`perf_stat:memory` on a Cascade Lake. In runs of `on`, cycles grow with the run's time; a share
+`stall_share` of the extra cycles are stalls on memory. Misses grow to 1.1 times, those of the rank
+`most_hit_rank` to 2.2 times.
 """
 
 import json
@@ -19,7 +20,7 @@ from tests.analysis.synthetic import Case
 
 TOOL = "perf_stat:memory"
 RANKS = 4
-#: Six workloads with times of their own and slowdowns of their own, as in the paper.
+#: Six workloads with different times and slowdowns, as in the paper.
 CASES = [
     Case(
         name=name,
@@ -39,7 +40,7 @@ CASES = [
         ("xsbench", 73.0, 2.0),
     ]
 ]
-#: Event -> count per second and rank without traffic.
+#: Event -> count of each rank per second, without traffic.
 RATES = {
     "cycles": 2.5e9,
     "instructions": 3.0e9,
@@ -51,7 +52,8 @@ RATES = {
 STALLS = "cycle_activity.stalls_l3_miss"
 FIGURE_4 = "papi:figure4"
 OPENSPEEDSHOP = "openspeedshop:figure4"
-#: The same for the presets of figure 4 that a Haswell has; PAPI does not count the others there.
+#: PAPI's event -> count of each rank per second, without traffic. These are the events of figure 4
+#: that PAPI counts on a Haswell.
 PRESETS = {
     "PAPI_TOT_CYC": 2.5e9,
     "PAPI_STL_ICY": 0.4e9,
@@ -64,17 +66,17 @@ _EVENTS = {
     FIGURE_4: PRESETS,
     OPENSPEEDSHOP: {event: rate for event, rate in PRESETS.items() if event != "PAPI_TOT_CYC"},
 }
-#: Presets that a Haswell does not have.
+#: Events of figure 4 that PAPI does not count on a Haswell.
 _UNSUPPORTED_EVENTS = ("PAPI_L2_TCH", "PAPI_L3_TCH")
 
 
 def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
-    """The counts of a run folder, with its judged samples."""
+    """Return the counts in a run's folder, beside their samples."""
     return counters_of(read_counts(run), samples)
 
 
 def with_tool(samples: Sequence[Sample], tool: str = TOOL) -> list[Sample]:
-    """Return the samples with the tool as a level of all treatments."""
+    """Return the samples with the tool as a level of the factor `tool` in all treatments."""
     return [replace(sample, factors={**sample.factors, "tool": tool}) for sample in samples]
 
 
@@ -83,12 +85,12 @@ def counts(
     base_s: float,
     *,
     stall_share: float = 0.8,
-    worst: int | None = None,
+    most_hit_rank: int | None = None,
     noise: float = 0.02,
     seed: int = 1,
     tool: str = TOOL,
 ) -> Iterator[dict]:
-    """Lines of `counters/CASE.jsonl` of one run."""
+    """Yield the lines of one run in `counters/CASE.jsonl`."""
     rates = _EVENTS.get(tool, RATES)
     rng = np.random.default_rng([seed, sum(map(ord, sample.key))])
     has_writers = sample.arm.startswith("on")
@@ -101,7 +103,7 @@ def counts(
             elif event in (STALLS, "PAPI_STL_ICY"):
                 value += RATES["cycles"] * extra_s * stall_share
             elif event != "instructions" and has_writers:
-                value *= 1.1 * (2.0 if rank == worst else 1.0)
+                value *= 1.1 * (2.0 if rank == most_hit_rank else 1.0)
             drawn = float(value * np.exp(rng.normal(0, noise)))
             yield counter_row(sample.key, event, drawn, tool=tool, rank=rank)
         if tool in _EVENTS:
@@ -111,13 +113,16 @@ def counts(
 
 
 def counter_row(key: str, event: str, value: float | None, **more: object) -> dict[str, object]:
-    """A line of `counters/CASE.jsonl`; unless `more` differs, a count of rank 0 by perf_stat."""
+    """Return a line of `counters/CASE.jsonl`.
+
+    It is a count of rank 0 by perf_stat, unless `more` has other values.
+    """
     row = {"key": key, "tool": "perf_stat", "rank": 0, "event": event, "value": value}
     return {**row, "unit": "count", "state": "counted", "running_share": 1.0, **more}
 
 
 def write_rows(run: Path, case: str, rows: Iterable[Mapping[str, object]]) -> Path:
-    """`counters/CASE.jsonl` of a run; returns its path."""
+    """Write `counters/CASE.jsonl` of a run; return its path."""
     path = run / "counters" / f"{case}.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -125,6 +130,6 @@ def write_rows(run: Path, case: str, rows: Iterable[Mapping[str, object]]) -> Pa
 
 
 def write_counts(run: Path, case: Case, samples: Sequence[Sample], **truth) -> None:
-    """The made counts of a case."""
+    """Write made counts of a case; `truth` are arguments of `counts`."""
     rows = (row for sample in samples for row in counts(sample, case.base, **truth))
     write_rows(run, case.name, rows)

@@ -1,4 +1,4 @@
-"""docs/data.md has the columns of a report, and the keys of objects."""
+"""Tests that docs/data.md lists the columns of a report's tables, and the keys of objects."""
 
 import re
 from contextlib import suppress
@@ -28,7 +28,7 @@ def quoted(text: str) -> list[str]:
 
 
 def table(heading: str, page: str = PAGE) -> dict[str, dict[str, str]]:
-    """Name in the first column -> row, of the table below a heading."""
+    """Return the table below a heading: name in the first column -> row."""
     section = re.split("^#", page.partition(f"{heading}\n")[2], maxsplit=1, flags=re.M)[0]
     cells = [re.split(r" *\| *", line)[1:-1] for line in section.splitlines() if line[:1] == "|"]
     rows = [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
@@ -44,11 +44,12 @@ def test_files_of_a_report(tmp_path: Path) -> None:
         # The columns of results.parquet are those of its schema (docs/nights.md).
         if file.suffix == ".parquet" and file.name != "results.parquet":
             frame, rows = pl.read_parquet(file), table(f"# {file.name}")
-            # What is not listed is a field of the record, or stands below the heading.
+            # Columns that the table does not list are fields of a record, or named below the
+            # heading.
             same = {field.name for kind in (sample.Sample, NodesRow) for field in fields(kind)}
             same |= {"tool", "status", "run"}
             assert rows.keys() <= set(frame.columns) <= rows.keys() | same
-    # Every `on` of this run takes twice as long as its `off`; the page divides rates.
+    # Every `on` of this run takes twice as long as its `off`. The page's example divides rates.
     lines = re.findall(r"^    (.*\n)", PAGE.partition("# A slowdown by hand\n")[2], re.M)
     namespace: dict[str, Any] = {}
     exec("".join(lines).replace("RUN/samples/stream", f"{path}/samples/melt"), namespace)
@@ -66,7 +67,7 @@ def test_keys_of_objects() -> None:
     assert table("# Provenance").keys() == {*re.findall(r'"(\w+)":', records), *third_party_keys}
     folders = {"lammps_scaling": "lammps", "numa": "membench"}
     for name in workload_names():
-        # The table of docs/workloads.md is made of what each record names.
+        # The table of docs/workloads.md is made from the names in each record.
         record, keys = load_workload(name), set[str]()
         for capture in (ROOT / "tests/captures" / folders.get(name, name)).glob("*.txt"):
             with suppress(FomError, ValueError):

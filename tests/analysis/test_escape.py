@@ -1,4 +1,4 @@
-"""Names, units and reasons that somebody else wrote, at every place that shows them."""
+"""Tests that names, units and reasons from other people are escaped wherever they are shown."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +16,11 @@ from nimc.cli import results as shown
 from records.text import one_line
 from tests.analysis.synthetic import STREAM, commands, frame_of, header, reject, samples, write_run
 
-#: Clears the screen and sets the terminal's title; turns the text that follows; a tag; a formula
-#: that is none; a script.
+#: A text with codes that clear the screen, set the terminal's title and reverse the direction of
+#: text; with a tag, an invalid formula, and a script.
 NASTY = '\x1b[2J\x1b]0;x\x07\u202e[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
 
-#: Of a third-party check, whose units are its own.
+#: Fields of a sample of a third-party check, which has its own units.
 THEIRS: dict[str, Any] = {"workload": "theirs", "fom_unit": NASTY, "notes": [NASTY]}
 
 
@@ -40,7 +40,7 @@ def test_tables_and_prose_show_names_as_they_are() -> None:
 def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
     with drawing(3.0) as figure:
         axes = figure.subplots()
-        name = NASTY[NASTY.index("[/b]") :]  # XML has no control characters at all
+        name = NASTY[NASTY.index("[/b]") :]  # control characters are invalid in XML
         axes.plot([1, 2], [1, 2], label=name)
         axes.set_xlabel(name)
         axes.legend()

@@ -1,8 +1,8 @@
-"""A recorded run gives the report and the advice that were written next to it.
+"""Tests that a recorded run gives the report and the advice that are stored beside it.
 
-`nimc run quick` of a host of two cores, with writers through shared memory. What the applications,
-the writers and ReFrame printed is left out, paths are replaced, and its records were written again
-as of today's schemas, with a chain.
+It is a run of `nimc run quick` on a host of two cores, with writers through shared memory. Outputs
+of the applications, the writers and ReFrame are left out, and paths are replaced. The records were
+converted to the present schemas, with a chain of digests.
 """
 
 import json
@@ -15,7 +15,7 @@ from tests.in_process import call
 
 
 def _rounded_document(text: str) -> object:
-    """Return a document with nine digits of every figure: later ones depend on the processor."""
+    """Return a document with nine digits of every figure, since others depend on the processor."""
     return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
 
 

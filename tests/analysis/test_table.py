@@ -27,7 +27,7 @@ def rows() -> list[Result]:
     return results(frame_of(runs))
 
 
-def test_a_line_a_case_in_eighty_columns_with_its_figures(rows: list[Result]) -> None:
+def test_a_case_has_one_line_of_eighty_columns_with_its_figures(rows: list[Result]) -> None:
     text = _printed(rows)
     assert max(map(len, text.splitlines())) <= 80
     on = rows[2]
@@ -48,9 +48,9 @@ def test_a_line_a_case_in_eighty_columns_with_its_figures(rows: list[Result]) ->
         "-v adds: ",
     ):
         assert fact in words
-    assert words.count("emulation, not RDMA hardware") == 1  # of both cases, once
+    assert words.count("emulation, not RDMA hardware") == 1  # one note is for both cases
     assert others[-2].startswith("Next: ")
-    assert "spin" not in text  # controls are details
+    assert "spin" not in text  # controls are shown only with details
     text = _printed(rows, details=True)
     assert max(map(len, text.splitlines())) <= 80
     assert f"control: {on.control.low:.3f}-{on.control.high:.3f}" in " ".join(text.split())

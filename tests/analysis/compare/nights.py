@@ -1,4 +1,4 @@
-"""Nights for tests: runs as a campaign leaves them."""
+"""Makes nights for tests: a night is a synthetic run, as a campaign leaves it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ def night(
     node: Mapping[str, object] | None = None,
     **changes: object,
 ) -> RunData:
-    """One run of `cases`, named as its folder, on a node with the facts `node`."""
+    """Return a run of `cases`, named after its folder, on a node with the facts `node`."""
     drawn = [sample for case in cases for sample in samples(case, pairs=pairs, seed=seed)]
     head = header(**{"run": folder.name, **changes})
     if node is None:
@@ -27,6 +27,6 @@ def night(
 
 
 def nights(folder: Path, name: str, *effects: float) -> list[RunData]:
-    """A night of STREAM for each slowdown."""
+    """Return a night of STREAM for each slowdown in `effects`."""
     cases = [replace(STREAM, effects={**STREAM.effects, "on": effect}) for effect in effects]
     return [night(folder / f"{name}{n}", case, seed=n) for n, case in enumerate(cases)]

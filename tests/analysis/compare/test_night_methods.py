@@ -1,4 +1,7 @@
-"""The methods that the study of nights tries beside the program's, by hand and by scipy."""
+"""Tests methods to compare nights that a study tries besides the program's own.
+
+Right results are worked out by hand and by scipy.
+"""
 
 import numpy as np
 import pytest
@@ -21,26 +24,28 @@ def test_students_t_of_independent_nights_is_scipys() -> None:
 
 @pytest.mark.parametrize("r", [0.0, 0.3, 0.6])
 def test_a_long_history_shows_its_correlation(r: float) -> None:
-    """Its error from 14 rows of 200 nights is about 0.02; steps are of 0.05."""
+    """From 14 quantities of 200 nights, the error is about 0.02. Correlations differ by 0.05."""
     chances = unchanged_sides(r, past=200, cases=7, count=5).chances[..., 0]
     assert chances.sum(0) == pytest.approx(1)
     assert np.arange(20) / 20 @ chances == pytest.approx(r, abs=0.08)
 
 
 def test_windows_by_hand() -> None:
-    """Differences 1 and 2 between neighbours: a variance of 2.5, and 4^2 / 10 degrees."""
+    """Neighbours differ by 1 and 2: the variance is 2.5, with 4^2 / 10 degrees of freedom."""
     old, new, past = (np.array([[values]]) for values in ([0.0], [5.0], [0.0, 1.0, 3.0]))
     p = 2 * stats.t.cdf(-5 / np.sqrt(2.5), 1.6)
     assert from_windows(Sides(old, new, past, 0.0)) == pytest.approx(np.array([[p]]))
 
 
-def test_the_historys_spread_counts_unless_the_nights_scatter_more() -> None:
+def test_the_historys_spread_is_used_unless_the_nights_scatter_more() -> None:
     alike, wide = (
         unchanged_sides(0.0, past=60, cases=1, count=50, wider=wider) for wider in (1.0, 5.0)
     )
     assert unless_wider(wide) == pytest.approx(wide.averaged(with_history=False))
     pooled = np.isclose(unless_wider(alike), alike.averaged(with_history=True)).mean()
-    # A tenth of 150 rows is taken for wider, of which a third depends on the others.
+    # By chance, about a tenth of 150 quantities are taken for wider. A third of the quantities
+    # depend on the others.
     assert 0.75 <= pooled < 1
-    # Three times the bound, where the history's spread would be 2.5 times too small.
+    # If the history's spread, which is too small here, were used, the error would be more than
+    # three times the bound.
     assert names_any(lambda sides: sides.averaged(with_history=True), wide) > 0.15

@@ -34,7 +34,7 @@ def test_every_night_and_every_ratio_is_drawn_and_nothing_is_loaded(several: Com
     assert text.index(several.summary) < text.index("What differs")
     groups = re.findall(r'<g id="s-nights-[^"]*">(.*?)</g>\s*</g>', page, re.DOTALL)
     assert [len(re.findall(r"<use ", group)) for group in groups] == [3, 2]
-    # So are the interval of each side, and that of every ratio.
+    # The interval of each side and that of every ratio are drawn as well.
     slowdowns = sum(row.metric == "slowdown" for row in several.rows)
     assert bars(page) == {REFERENCE_COLOUR: slowdowns, THIS_COLOUR: slowdowns + len(several.rows)}
     assert not re.search(r'(src|href)="(?!#|data:)|@import', page)
@@ -56,7 +56,7 @@ def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
     assert "<i>old" not in page
     assert "<b>EPYC" not in page
     assert "kernel 5.14 6.6" in text
-    # What differs comes before any figure.
+    # Differences between the machines come before any figure.
     writes = "stream on: shared memory against tcp; ucx against perftest: not comparable"
     assert text.index("different machines: &lt;i&gt;old, new") < text.index(writes)
     assert text.index(writes) < text.index("Both sides")

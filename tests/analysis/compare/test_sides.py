@@ -37,12 +37,12 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 
 
 def renamed(run: RunData, name: str, provenance: Any = None, **changes: object) -> RunData:
-    """The same run by another name, on nodes of this provenance, with another header."""
+    """Return the run with another name, provenance and header."""
     header = replace(run.header, run=name, **changes)  # type: ignore[arg-type]
     return replace(run, header=header, provenance={"made": provenance} if provenance else {})
 
 
-# What makes sides not comparable.
+# Differences that make sides not comparable.
 
 _WRITES = {
     "writers": 1,
@@ -56,7 +56,7 @@ _WRITES = {
 
 
 def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
-    """The effects of one side: a row for each night, which is `_WRITES` with its changes."""
+    """Return the effects of one side, with a row for each night: `_WRITES` with its changes."""
     rows = [{"case": "stream", "arm": "on", "runs": 7, **_WRITES, **changes} for changes in nights]
     return pl.DataFrame(rows, schema_overrides={"asked_b_s": pl.Float64})
 
@@ -75,7 +75,7 @@ def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
         ([{}], [{"writer_rate_alone_b_s": 8.9e9}], None),  # 9.9 % more
         ([{}], [{"writer_rate_alone_b_s": 9e9}], "8.10 GB/s alone against 9.00"),  # 11 % more
         ([{}], [{"message_b": 1 << 20, "transport": "rc"}], "64 KiB against 1 MiB; tcp against rc"),
-        # Nights of one side must be alike as well; of requested rates the medians.
+        # Nights of one side must agree, too. Of requested rates, only medians must agree.
         ([{}, {"message_b": 4096}], [{}], "64 KiB, 4 KiB against 64 KiB"),
         ([{"asked_b_s": rate} for rate in (1.9e9, 2e9, 2.9e9)], [{"asked_b_s": 2.1e9}], None),
         ([{"asked_b_s": 2.9e9}], [{"asked_b_s": 2.1e9}], "2.90 GB/s requested against 2.10"),
@@ -91,7 +91,7 @@ def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -
 
 
 def with_entries(run: RunData, *entries: dict[str, Any], **changes: object) -> RunData:
-    """The run, of a campaign with these workloads."""
+    """Return the run as one of a campaign with these workloads."""
     return renamed(run, "other", resolved={"campaign": {"workloads": entries}}, **changes)
 
 
@@ -106,7 +106,7 @@ def with_entries(run: RunData, *entries: dict[str, Any], **changes: object) -> R
 def test_the_application_must_be_set_alike(
     stream: RunData, old: dict, new: dict, text: str | None
 ) -> None:
-    """Of the entry whose name the case begins with; the entry of another case says nothing."""
+    """Only settings of the workload with whose name the case begins are compared."""
     other = {"check": "lammps", "set": {"steps": 1}}
     sides = [
         with_entries(stream, {"check": "stream", "set": old}),
@@ -114,7 +114,7 @@ def test_the_application_must_be_set_alike(
     ]
     expected = [Mismatch("stream", None, text)] if text else []
     assert setting_mismatches(sides[:1], sides[1:]) == expected
-    # Runs that did not keep what was set are compared by the campaign's text.
+    # Runs without a record of their settings are compared by the campaign's text.
     unkept = renamed(stream, "old", campaign_text="another")
     assert setting_mismatches([stream], sides[1:]) == []
     (whole,) = setting_mismatches([unkept], [stream])
@@ -129,7 +129,7 @@ def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
     assert comparison.warnings == ["few: unfinished"]
     assert {row.verdict for row in comparison.rows} == {"too few pairs"}
     assert comparison.summary == "No row is comparable."
-    # What was set otherwise is said of a row, however many pairs it has.
+    # Different settings are reported, even for a row with few pairs.
     small = {"check": "stream", "set": {"array_most": "32MiB"}}
     otherwise = compare_sides(
         [with_entries(stream, {"check": "stream", "set": {}})],
@@ -138,10 +138,10 @@ def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
     assert {row.verdict for row in otherwise.rows} == {"not comparable"}
 
 
-def test_what_is_not_comparable_has_no_ratio_and_stands_first(
+def test_rows_that_are_not_comparable_have_no_ratio_and_are_reported_first(
     stream: RunData, tmp_path: Path
 ) -> None:
-    """Five times the rate on another machine, with other arrays and by another campaign."""
+    """Another machine has five times the rate, with other arrays and another campaign."""
     fast = night(tmp_path / "fast", replace(STREAM, base=5.28 * STREAM.base))
     small = {"check": "stream", "set": {"array_most": "32MiB"}}
     here = with_entries(stream, {"check": "stream", "set": {}}, campaign="quick")
@@ -156,7 +156,7 @@ def test_what_is_not_comparable_has_no_ratio_and_stands_first(
         ("not comparable", "not comparable", None)
     }
     assert (comparison.worse_count, comparison.summary) == (0, "No row is comparable.")
-    # With the same arrays the baselines are: as times, on the faster machine 1 / 5.28.
+    # With the same arrays, baselines are comparable. The time on the faster machine is 1 / 5.28.
     alike = compare_sides([with_entries(stream, small)], [mycluster])
     off = next(row for row in alike.rows if row.metric == "off")
     assert off.ratio.value == pytest.approx(1 / 5.28, rel=0.02)
@@ -206,7 +206,7 @@ def test_facts_of_the_nodes_are_compared(
 
 
 def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: RunData) -> None:
-    """A setting of the firmware, or the frequency, of one machine; what one file leaves out."""
+    """Settings of the firmware or the frequency may differ. A file may leave out a fact."""
     memory = {"channels": 16, "channel_rate_b_s": 25.6e9, "ganged": False, "page_policy": None}
     changed = {**memory, "channel_rate_b_s": 21.3e9, "ganged": True, "page_policy": "open"}
     old, new = (
@@ -283,7 +283,7 @@ def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None
 
 # Rows.
 
-#: Nights that do not follow one another in time.
+#: The correlation of independent nights.
 INDEPENDENT = NightCorrelation(0.0, 0.0)
 
 
@@ -330,7 +330,7 @@ def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
         assert [row.p for row in rows] == pytest.approx(alternating[draw].tolist())
 
 
-#: Nights a side, change of one case of one -> share found, as docs/evidence.md has it.
+#: (Nights on each side, change) -> share of changes found with one case, by docs/evidence.md.
 _POWER = {(7, 0.05): 0.72, (10, 0.03): 0.84}
 
 
@@ -345,7 +345,7 @@ def test_planted_changes_are_found_as_often_as_documented(count: int, change: fl
 
 @pytest.mark.parametrize(("rows", "nights"), [(1, 6), (3, 7), (21, 10), (25, 10), (26, 11)])
 def test_so_many_rows_need_so_many_nights(rows: int, nights: int) -> None:
-    """Two levels: rows x 2 / 2^nights is at most 0.05. 25 x 2 / 2^10 is 0.049, 26 x 2 is 0.051."""
+    """rows x 2 / 2^nights must be at most 0.05. For example, 25 x 2 / 2^10 is 0.049."""
     assert nights_needed(rows) == nights
     quantities = [quantity_of(case=str(n)) for n in range(rows)]
     values = np.exp(np.random.default_rng(6).normal(0, 0.01, nights))
@@ -360,14 +360,16 @@ def test_so_many_rows_need_so_many_nights(rows: int, nights: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_the_least_change_that_is_named_is_that_of_the_smallest_p(rows: int) -> None:
-    """Of five nights a side with a standard deviation of sqrt(2.5) % the error is 1 %: Student's t
-    of eight degrees of freedom, at 5 % over all rows. A change of it is just named.
+    """With five nights on each side and a standard deviation of sqrt(2.5) %, the error is 1 %.
+
+    The least change follows from Student's t of eight degrees of freedom, at 5 % over all rows. A
+    slightly larger change is named, a slightly smaller one is not.
     """
     values = np.exp([-0.02, -0.01, 0.0, 0.01, 0.02])
     side = {quantity_of(case=str(n)): estimates(*values.tolist()) for n in range(rows)}
     least = np.expm1(stats.t.ppf(1 - 0.025 / rows, 8) * 0.01)
     assert [row.least_named for row in compared(side, side)] == [pytest.approx(least)] * rows
-    # The error of five differences of neighbours is no larger; they have four degrees.
+    # Five differences of neighbours have the same error, with four degrees of freedom.
     in_turn = np.expm1(stats.t.ppf(1 - 0.025 / rows, 4) * 0.01)
     assert [row.least_named_in_turn for row in compared(side, side)] == [
         pytest.approx(in_turn)
@@ -381,7 +383,10 @@ def test_the_least_change_that_is_named_is_that_of_the_smallest_p(rows: int) -> 
 
 
 def test_rows_are_judged_together() -> None:
-    """t of the one row is 3.8 with 8 degrees of freedom: printed tables have 3.833 for 0.005."""
+    """Student's t of one row is 3.8, with 8 degrees of freedom.
+
+    Printed tables have 3.833 for p = 0.005.
+    """
     logs = np.array([-0.02, -0.01, 0, 0.01, 0.02])
     old, new = (estimates(*np.exp(logs + more).tolist()) for more in (0, 0.038))
     (alone,) = compared({quantity_of(): old}, {quantity_of(): new})
@@ -400,7 +405,7 @@ def test_rows_are_judged_together() -> None:
         ("off", "lower", "worse"),
         ("off", "higher", "better"),
         ("on", "higher", "better"),
-        # A slowdown is a ratio of times, whatever the figure of merit is.
+        # A slowdown is always a ratio of times, also if the figure of merit is a rate.
         ("slowdown", "higher", "worse"),
     ],
 )
@@ -411,13 +416,13 @@ def test_a_rate_is_better_when_it_rises(metric: str, better: str, verdict: str) 
     assert row.verdict == verdict
     assert row.ratio.value == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5, rel=0.01)
     assert row.reference_nights == [1.0, 1.001, 1.002]
-    # With one night a side as well.
+    # The same holds with one night on each side.
     (two,) = compared({quantity: old[:1]}, {quantity: new[:1]})
     assert two.ratio.value == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5)
 
 
-def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None:
-    """Seven nights reject no correlation; sixty independent ones do."""
+def test_the_correlation_of_nights_is_that_of_the_machines_history() -> None:
+    """Seven nights exclude no correlation; sixty independent nights exclude large ones."""
     rng = np.random.default_rng(7)
     old, new = (
         {quantity_of(): estimates(*np.exp(rng.normal(0, 0.01, 7)).tolist())} for _ in range(2)
@@ -425,7 +430,8 @@ def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None
     past = [np.exp(rng.normal(0, 0.01, 60)).tolist() for _ in range(3)]
     known = correlation_of_sides(old, new, past)
     assert (known.history_nights, known.at_most <= 0.3) == (60, True)
-    # The most of both machines; without a history of either, what these nights say.
+    # The larger correlation of both machines is used. If one has no history, only the compared
+    # nights are used.
     rising = [np.exp(0.001 * np.arange(60)).tolist()]
     assert correlation_of_sides(old, new, past, rising).at_most == 0.95
     few = [values[:29] for values in past]
@@ -438,7 +444,8 @@ def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> N
     assert compare_sides(runs[::2], runs[1::2]).alternating_nights == 3
     assert compare_sides(runs[:3], runs[3:]).alternating_nights == 0
     assert compare_sides(runs[:1], runs[1:3]).alternating_nights == 0
-    # What drifts is the same in neighbours: here all nights of a side differ by more than sides do.
+    # A drift is almost the same for neighbours. Here, nights of one side differ more than the
+    # sides.
     drift = np.arange(6) * 0.01
     old, new = (
         estimates(*np.exp(10 * drift[start::2] + 0.02 * start).tolist()) for start in (0, 1)
@@ -457,14 +464,14 @@ def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> N
     assert row.least_named_in_turn is None
 
 
-def test_two_nights_differ_and_no_more_and_one_new_night_is_not_judged() -> None:
+def test_two_nights_may_differ_but_one_night_on_a_side_gives_no_verdict() -> None:
     (row,) = compared({quantity_of(): estimates(1.0)}, {quantity_of(): estimates(1.5)})
     assert (row.verdict, row.p, row.least_named) == ("too few nights", None, None)
     assert row.text == "two nights differ by +50.0 %"
     (row,) = compared({quantity_of(): estimates(1.0)}, {quantity_of(): estimates(1.01)})
     assert row.text == "two nights: no difference shown (+1.0 %)"  # sqrt(2) % either way
     (row,) = compared({quantity_of(): estimates(1.0)}, {quantity_of(): estimates(1.5)})
-    # 1 % on either side of both: sqrt(2) % together.
+    # Each interval reaches 1 % to both sides, so that of the ratio reaches sqrt(2) %.
     assert row.ratio.high == pytest.approx(1.5 * 1.01 ** (2**0.5), rel=1e-3)
     many = estimates(*(1 + n / 1000 for n in range(10)))
     (row,) = compared({quantity_of(): many}, {quantity_of(): estimates(1.5)})
@@ -489,7 +496,7 @@ def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
     assert wide.reference.low < plain.reference.low
 
 
-def test_rows_of_other_writes_are_not_judged_and_weigh_on_no_other() -> None:
+def test_rows_with_different_writes_are_not_judged_and_do_not_count_for_other_rows() -> None:
     sides = [
         {
             quantity_of(m): estimates(*(v * f for v in (1.0, 1.01, 1.02)))
@@ -503,12 +510,12 @@ def test_rows_of_other_writes_are_not_judged_and_weigh_on_no_other() -> None:
     assert (off.verdict, off.p_adjusted) == ("worse", off.p)
 
 
-# From runs.
+# Comparisons of runs.
 
 
 @pytest.mark.parametrize("case", [STREAM, LAMMPS])
 def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, case: Case) -> None:
-    """Half as much again: the ratio is one of times, whatever the unit is."""
+    """The machine takes 1.5 times as long. The ratio is one of times, also for rates."""
     slower = case.base / 1.5 if case.better == "higher" else case.base * 1.5
     old = [night(tmp_path / f"a{n}", case, seed=n) for n in range(4)]
     moved = replace(case, base=slower)
@@ -540,7 +547,7 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     assert "may correlate by 0.95, the most that is considered" in one.summary
 
 
-def test_what_one_side_alone_measured_is_named(stream: RunData, tmp_path: Path) -> None:
+def test_cases_that_only_one_side_measured_are_named(stream: RunData, tmp_path: Path) -> None:
     more = replace(STREAM, effects={**STREAM.effects, "mine": 1.2})
     whole = night(tmp_path / "whole", more, LAMMPS)
     here, not_here = compare_sides([stream], [whole]), compare_sides([whole], [stream])

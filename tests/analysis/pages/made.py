@@ -1,4 +1,4 @@
-"""A year of made nights of a machine. Nothing here was measured."""
+"""Makes a year of nights of a machine. Nothing here was measured."""
 
 from datetime import date, timedelta
 
@@ -11,9 +11,9 @@ from analysis.report.table import COLUMNS
 
 NIGHTS, CASES = 365, 12
 _FIRST_NIGHT = date(2025, 1, 6)
-#: The number of the first slower night.
+#: Index of the first night in which the first case is slower.
 _SLOWER_FROM = 300
-#: Arm, quantity, unit, which is better, and level of each series of a case.
+#: Series of a case: arm, quantity, unit, whether lower or higher is better, and usual value.
 _SERIES = (
     ("off", "fom", "s", "lower", 100.0),
     ("on", "fom", "s", "lower", 130.0),
@@ -22,7 +22,10 @@ _SERIES = (
 
 
 def made_nights(machine: str, cases: int) -> pl.DataFrame:
-    """Return rows of `nights_of`: times of the first case are 5 % longer from night 300 on."""
+    """Return nights in the form of `nights_of`.
+
+    From night 300 on, times of the first case are 5 % longer.
+    """
     rng = np.random.default_rng(7)
     parts = []
     for case in range(cases):

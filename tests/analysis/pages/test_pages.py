@@ -1,4 +1,4 @@
-"""Pages of made nights: the state of a machine, its page, and machines side by side."""
+"""Tests pages of made nights: the state of a machine, its page, and machines side by side."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from tests.analysis.drawn import plain
 from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.pages.made import made_history
 
-#: Two cases, one of which loses.
+#: Number of cases. The first becomes slower.
 CASES = 2
 MEASURED = PageNight(date(2026, 1, 4), "nightly", "measured", "19 samples", "run-363")
 SLOWER = PageNight(date(2026, 1, 5), "nightly", "slower", "stream off: <worse>", "run-364")
@@ -45,25 +45,25 @@ def with_open_alarms() -> MachineHistory:
 
 
 def test_alarms_end_once_the_new_level_is_the_usual_one() -> None:
-    """64 nights after the change."""
+    """The last night is 64 nights after the change."""
     assert {alarm.key[1:3] for alarm in history().alarms} == {("stream", "off"), ("stream", "on")}
     assert not any(alarm.open for alarm in history().alarms)
 
 
-def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> None:
+def test_a_machine_with_an_open_alarm_is_bad_although_its_last_night_was_good() -> None:
     state = machine_state(with_open_alarms(), [MEASURED])
     assert (state["look"], state["state"]) == ("bad", "2 open alarms")
 
 
 def test_an_open_alarm_is_shown_with_its_size_and_when_it_began() -> None:
-    """Night 300 is 2025-11-02; six nights are compared."""
+    """Night 300 is 2025-11-02. Six nights are compared, so the date may differ a little."""
     alarms = machine_state(with_open_alarms(), [MEASURED])["alarms"]
     assert len(alarms) == 2
     for text in alarms:
         assert re.search(r" 5\.\d % .* 2025-1(0-3|1-0)\d", text)
 
 
-def test_a_machine_without_open_alarms_is_as_its_last_night() -> None:
+def test_a_machine_without_open_alarms_has_the_state_of_its_last_night() -> None:
     state = machine_state(history(), [MEASURED])
     assert (state["look"], state["state"], state["nights"]) == ("good", "last night: measured", 365)
     assert machine_state(history(), [MEASURED, SLOWER])["look"] == "bad"
@@ -91,22 +91,22 @@ def test_the_page_over_all_machines_has_measured_and_published_ones() -> None:
     assert len(tables["slowdowns"]) == 2 * CASES
 
 
-def test_table_ii_has_rates_of_triad_alone() -> None:
-    """The made machine's figure is a time."""
+def test_table_ii_has_only_rates_of_triad() -> None:
+    """The made machine is left out, since its figure is a time."""
     triads = {row["machine"]: row for row in side_by_side([history()])["triad"]}
     assert triads["Lisbon-800"]["published"]
     assert "first" not in triads
 
 
 def test_figure_1_has_the_fastest_triad_of_a_machine_over_its_cores() -> None:
-    """Of Lisbon's memory clocks, six cores: 19.7 / 6 GB/s."""
+    """Lisbon has six cores. With its fastest memory clock, it has 19.7 / 6 GB/s for each core."""
     (lisbon,) = (row for row in side_by_side([])["rates"] if row["machine"] == "Lisbon")
     assert lisbon["memory_core_b_s"] == pytest.approx(19.7e9 / 6)
     assert lisbon["network_b_s"] == 4e9
 
 
 def triad_row(day: int, arm: str, quantity: str, value: float) -> dict[str, object]:
-    """Return a row of STREAM of a night."""
+    """Return a row of STREAM in the night of this day."""
     return {
         "case": "stream",
         "arm": arm,
@@ -145,12 +145,15 @@ def published_headroom() -> dict[str, dict[str, Any]]:
 
 
 def used_percent() -> dict[str, int]:
-    """Return the share of its memory's bandwidth that triad takes on each published machine."""
+    """Return published machine -> share of its memory bandwidth that triad uses, percent."""
     return {name: round(100 * point["share"]) for name, point in published_headroom().items()}
 
 
 def test_headroom_of_the_published_machines_by_hand() -> None:
-    """Triad / channels, GB/s: Westmere 16.8 / 17.1, Lisbon at 1333 MHz 19.7 / 21.3."""
+    """Rate of triad and bandwidth of the channels are 16.8 and 17.1 GB/s on Westmere.
+
+    On Lisbon at 1333 MHz, they are 19.7 and 21.3 GB/s.
+    """
     percent = used_percent()
     assert (percent["Westmere-1066"], percent["Lisbon-1333"]) == (98, 92)
     assert (percent["Lisbon-800"], percent["Xeon-Phi"], percent["Haswell-X2"]) == (109, 53, 86)
@@ -172,7 +175,7 @@ def test_published_machines_that_lose_have_an_onload_card_or_use_92_percent_of_t
 
 
 def test_the_slides_preliminary_test_agrees_with_tables_i_and_ii() -> None:
-    """12.7 of 29.9 GB/s are 42 %; 17.2 GB/s remain."""
+    """12.7 of 29.9 GB/s are 42 %, and 17.2 GB/s remain."""
     slides = paper()["slides_preliminary_test"]
     assert (slides["off_gb_s"], slides["memory_gb_s"]) == (12.7, 29.9)
     assert (slides["share_percent"], slides["unused_gb_s"]) == (42, 17.2)
@@ -181,7 +184,7 @@ def test_the_slides_preliminary_test_agrees_with_tables_i_and_ii() -> None:
     assert point["slowdown"] == pytest.approx(slides["off_gb_s"] / slides["on_gb_s"])
 
 
-def test_the_slides_figures_stand_beside_headroom() -> None:
+def test_the_slides_figures_are_shown_beside_headroom() -> None:
     text = plain(index_page([], side_by_side([])))
     assert "42 % of 29.9 GB/s" in text
     assert "17.2 GB/s" in text
@@ -191,7 +194,7 @@ def test_the_slides_figures_stand_beside_headroom() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
-    """16 channels of 25.6 GB/s carry 409.6 GB/s; a triad of 204.8 is half of them."""
+    """16 channels of 25.6 GB/s carry 409.6 GB/s. A triad of 204.8 GB/s uses half of this."""
     memory = {"channels": 16, "channel_rate_b_s": 25.6e9, "ganged": False, "page_policy": "open"}
     machine = MachineHistory(
         machine="box",
@@ -215,7 +218,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     assert "box 1.40 at 50 %" in headroom_figure([point])
 
 
-def test_a_machine_whose_file_lacks_its_memory_has_no_headroom() -> None:
+def test_a_machine_without_facts_of_its_memory_has_no_headroom() -> None:
     triad = {"machine": "first", "published": False, "emulated": False, "slowdown": 1.4}
     facts = machine_row(history())
     assert facts["dram_b_s"] is None
@@ -231,7 +234,7 @@ def test_pages_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Pat
     assert left_out == []
     assert write_pages(out, histories, {"m": [MEASURED, SLOWER]}) == out / "index.html"
     machine_path = out / "m" / "index.html"
-    assert "report of night-1" not in machine_path.read_text()  # no night of that run was judged
+    assert "report of night-1" not in machine_path.read_text()  # no night of this run has a verdict
     assert 'href="../../results/night-1/report/report.html"' in machine_path.read_text()
     table = pl.read_parquet(out / "m" / "nights.parquet")
     off = table.filter(arm="off", quantity="fom")["value"].to_list()

@@ -1,4 +1,4 @@
-"""docs/extend.md#add-a-section, followed literally."""
+"""Follows the steps of docs/extend.md#add-a-section literally."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ MODULE = "analysis/subjects/allocations.py"
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose subjects are looked for as well."""
+    """Make a folder in which modules of subjects are found as well."""
     subjects = (tmp_path / MODULE).parent
     subjects.mkdir(parents=True)
     path = [*analysis.subjects.__path__, str(subjects)]

@@ -1,7 +1,7 @@
-"""The answer of each question for a made run is that of `golden/NAME.json`.
+"""Tests that the answer of each question for a made run is that in `golden/NAME.json`.
 
-`python -m tests.analysis.questions.test_golden NAME ...` writes the answers that are meant to
-change.
+A question is a section of the report. If a change of an answer is meant,
+`python -m tests.analysis.questions.test_golden NAME ...` writes the file again.
 """
 
 import json
@@ -36,7 +36,7 @@ from tests.analysis.subjects import (
 from tests.analysis.synthetic import STREAM, Case, loaded_run, samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
-#: Makes a run in a folder.
+#: Function that makes a run in a folder, and returns its path.
 RunMaker = Callable[[Path], Path]
 
 
@@ -63,7 +63,7 @@ def _numa_run(folder: Path) -> Path:
 
 
 def _priced_tool_run(folder: Path) -> Path:
-    """Make a run whose tool makes runs take 5 % longer."""
+    """Make a run with a tool that makes application runs 5 % slower."""
     return made_causes.priced(folder, 1.05)
 
 
@@ -79,7 +79,7 @@ def _offload_run(folder: Path) -> Path:
     return made_offload.made_run(folder, 0.12)
 
 
-#: Question -> a made run that has its data.
+#: Name of a question -> function that makes a run with data for it.
 RUNS: dict[str, RunMaker] = {
     **dict.fromkeys(
         ("by_rate", "prices", "remedy_times", "throttling", "throttled_runs", "dynamic_core"),
@@ -108,13 +108,13 @@ def questions() -> Iterator[Question]:
 
 @cache
 def _loaded(make_run: RunMaker) -> tuple[RunData, TemporaryDirectory[str]]:
-    """Return a run and its folder, from which some questions read more."""
+    """Return a made run, and its temporary folder, which some questions read later."""
     folder = TemporaryDirectory()
     return load_run(make_run(Path(folder.name)), force=True), folder
 
 
 def rows(question: Question) -> list[dict[str, Any]]:
-    """Return the answer for the question's run, as its file has it."""
+    """Return the answer for the question's run, in the form of its file."""
     run, _ = _loaded(RUNS[question.name])
     answers: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
     return answers
@@ -137,7 +137,7 @@ def test_a_question_is_answered_as_before(question: Question) -> None:
             assert value == expected, name
 
 
-#: STREAM with a factor at its first level, which is no treatment of its own.
+#: STREAM with a factor at its first level, which makes no further treatment.
 AT_FIRST_LEVEL = replace(STREAM, factors={"on": {"rate": "full"}, "aa": {"rate": 0}})
 
 

@@ -1,4 +1,7 @@
-"""The engine: groups, estimates, words and figures, each worked out by hand."""
+"""Tests the engine that answers questions, which are sections of the report.
+
+Groups, estimates, words and figures are worked out by hand.
+"""
 
 import math
 import re
@@ -22,7 +25,10 @@ from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 
 def first_value(rows):
-    """An estimate of the group's first value, 10 % to either side; None for a negative value."""
+    """Return the group's first value, with an interval of 10 % to either side.
+
+    Returns None if the value is negative.
+    """
     value = rows["value"][0]
     return Estimate(value, value * 0.9, value * 1.1) if value > 0 else None
 
@@ -47,7 +53,7 @@ LIMITS = (
 )
 
 
-def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
+def test_a_group_is_a_row_with_its_count_in_the_order_of_the_rows():
     table = answer(made_question(ROWS, facts={"most": pl.col("value").max()}), None)
     assert table.rows() == [
         ("a", 2, 2.0, 1.8, 2.2, 5.0),
@@ -55,13 +61,13 @@ def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
         ("c", 1, None, None, None, -1.0),
     ]
     assert table.columns == ["case", "n", "value", "value_low", "value_high", "most"]
-    # A fact may say what is counted.
+    # A fact named `n` replaces the count.
     above_4 = {"n": pl.col("value").filter(pl.col("value") > 4).len()}
     assert answer(made_question(ROWS, facts=above_4), None)["n"].to_list() == [1, 0, 0]
     assert answer(made_question(ROWS.clear()), None).is_empty()
 
 
-def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_interval():
+def test_the_first_limit_that_is_met_gives_the_word_and_without_an_interval_none_is():
     table = answer(made_question(ROWS, limits=LIMITS), None)
     assert dict(table.select("case", "word").iter_rows()) == {
         "a": "high",
@@ -74,7 +80,7 @@ def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_int
 @pytest.mark.parametrize(
     ("low", "high", "word"),
     [
-        (1.8, math.inf, "in"),  # the whole interval, 1.8 to 2.2
+        (1.8, math.inf, "in"),  # the interval is 1.8 to 2.2
         (1.81, math.inf, "inconclusive"),
         (-math.inf, 2.2, "in"),
         (1.9, 2.1, "inconclusive"),
@@ -101,7 +107,7 @@ def test_postprocess_sees_all_rows_before_the_words_are_chosen():
     assert table["word"].to_list() == ["biggest", "inconclusive", "inconclusive"]
 
 
-def test_a_null_key_is_a_group_of_its_own():
+def test_rows_without_a_key_are_a_group():
     rows = pl.DataFrame({"case": [None, "a", None], "value": [1.0, 2.0, 3.0]})
     table = answer(made_question(rows, facts={"least": pl.col("value").min()}), None)
     assert table.select("case", "n", "least").rows() == [(None, 2, 1.0), ("a", 1, 2.0)]
@@ -145,7 +151,7 @@ def test_a_key_may_be_spread_over_the_columns_of_the_table():
 
 
 def test_rows_of_a_picture_have_long_names_in_several_lines():
-    """All of a name is within the picture, however long; here a comma and a space part it."""
+    """A long name is broken at commas and spaces, so that all of it is within the picture."""
     name = f"on@{'f' * 30},{'w' * 30} tool"
     rows = pl.DataFrame({"case": [name], "value": [2.0]})
     run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
@@ -167,7 +173,7 @@ def test_lines_have_a_legend_if_they_have_names(names):
     assert re.findall(">(left|right)<", svg) == list(filter(None, names))
 
 
-# Estimators: exact values give exact estimates; five rows give none.
+# Estimators. Exact values give exact estimates; five rows give no estimate.
 
 
 def pairs(count, factor, shift=0.0):
@@ -177,7 +183,7 @@ def pairs(count, factor, shift=0.0):
 
 @pytest.mark.parametrize(("n_estimates", "note"), [(40, ""), (59, " 48 of 59 rows are drawn; ")])
 def test_a_picture_tells_how_many_of_the_rows_with_an_estimate_it_has(tmp_path, n_estimates, note):
-    """Of 60 rows, the others have no estimate, so there is nothing to draw."""
+    """There are 60 rows. Those without an estimate cannot be drawn."""
     values = [1.0 if case < n_estimates else -1.0 for case in range(60)]
     rows = pl.DataFrame({"case": [f"case {case}" for case in range(60)], "value": values})
     run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=6))
@@ -186,7 +192,7 @@ def test_a_picture_tells_how_many_of_the_rows_with_an_estimate_it_has(tmp_path, 
     assert note in picture.caption
 
 
-def test_the_ratio_within_pairs_does_not_see_how_pairs_differ():
+def test_the_ratio_within_pairs_does_not_depend_on_differences_between_pairs():
     rows = pairs(8, 1.25)
     exact = pytest.approx((1.25, 1.25, 1.25))
     again = rows.with_columns(again=pl.col("against"))
@@ -209,7 +215,7 @@ def test_the_difference_within_pairs(shift):
 
 
 @pytest.mark.parametrize("estimator", [ratio, difference])
-def test_five_pairs_of_which_both_runs_count_give_no_estimate(estimator):
+def test_five_pairs_in_which_both_runs_count_give_no_estimate(estimator):
     assert estimator("value", "against")(pairs(5, 1.25)) is None
     seven = pairs(7, 1.25).with_columns(against=pl.when(pl.col("against") > 2).then("against"))
     assert estimator("value", "against")(seven) is None
@@ -256,10 +262,10 @@ def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
 
 def test_a_question_is_answered_once_per_run(tmp_path):
     run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=2))
-    asked_for = []
-    question = replace(made_question(ROWS), rows=lambda run: asked_for.append(run) or ROWS)
+    read_runs = []
+    question = replace(made_question(ROWS), rows=lambda run: read_runs.append(run) or ROWS)
     assert cached_answer(question, run) is cached_answer(question, run)
-    assert asked_for == [run]
-    # A run with other results has answers of its own.
+    assert read_runs == [run]
+    # A run with other results has other answers.
     assert cached_answer(question, replace(run, results=[])).equals(cached_answer(question, run))
-    assert len(asked_for) == 2
+    assert len(read_runs) == 2

@@ -1,4 +1,4 @@
-"""Samples as columns: what is summed, what is unchanged, and how invalid lines are named."""
+"""Tests how samples are read as columns: sums, unchanged fields, and names of invalid lines."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ def line_of(**changes: Any) -> str:
     ],
 )
 def test_a_line_that_is_nested_too_deep_is_refused(tmp_path: Path, begin: str, end: str) -> None:
-    """Polars ended the process by SIGSEGV, from 20,000 levels on."""
+    """With 20,000 levels or more, Polars crashed with SIGSEGV."""
     deep = f'{{"x":{begin * 20_000}1{end * 20_000}}}\n'
     path = file_of(tmp_path, line_of(), deep)
     with pytest.raises(InputError, match=r"case\.jsonl:2: "):
@@ -73,7 +73,7 @@ def test_samples_of_schema_6_are_read_as_those_of_today(tmp_path: Path) -> None:
     assert set(frame["outcome"].to_list()) == {"accepted", "rejected"}
 
 
-def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_every_field_is_read_as_it_was_written(tmp_path: Path) -> None:
     runs = samples(STREAM, blocks=2, pairs=2) + samples(LAMMPS, pairs=2)
     frame = read_run(write_run(tmp_path / "run", runs)).frame
     rows = {row["key"]: row for row in frame.iter_rows(named=True)}
@@ -93,7 +93,7 @@ def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
                 assert row[name] == value, name
 
 
-def test_samples_are_in_the_order_of_the_file_however_it_is_cut_into_pieces(
+def test_samples_are_in_the_order_of_the_file_if_it_is_read_in_pieces(
     tmp_path: Path,
 ) -> None:
     keys = [f"k{number}" for number in range(60)]
@@ -142,7 +142,10 @@ def test_rates_of_writers_are_summed(tmp_path: Path) -> None:
 
 
 def test_a_property_of_writers_is_that_of_the_worst_one(tmp_path: Path) -> None:
-    """The least share (10 of 20) and bytes, the largest message, any origin on the target."""
+    """These are the least share (10 of 20) and bytes, and the largest message.
+
+    `same_host` is true if any writer's origin is on its target.
+    """
     row = row_with_writers(tmp_path, FIRST_WRITER, SECOND_WRITER)
     assert row["writer_share"] == 0.5
     assert (row["message_b"], row["writer_bytes_b"]) == (65536, 90.0)
@@ -150,7 +153,9 @@ def test_a_property_of_writers_is_that_of_the_worst_one(tmp_path: Path) -> None:
     assert row["cpu_share"] is None
 
 
-def test_no_rate_is_asked_if_a_writer_has_none_or_there_is_no_writer(tmp_path: Path) -> None:
+def test_there_is_no_requested_rate_if_a_writer_has_none_or_there_is_no_writer(
+    tmp_path: Path,
+) -> None:
     at_full_rate = replace(FIRST_WRITER, asked_b_s=None)
     assert row_with_writers(tmp_path, at_full_rate, SECOND_WRITER)["asked_b_s"] is None
     assert row_with_writers(tmp_path)["asked_b_s"] is None
@@ -190,7 +195,7 @@ def test_any_text_is_kept(tmp_path: Path, ensure_ascii: bool) -> None:
 def test_a_last_line_without_its_newline_is_ignored_and_reported(
     tmp_path: Path, cut_b: int
 ) -> None:
-    """The conductor has not yet written it, or a resumed run will cut it off."""
+    """Either the conductor is still writing the line, or a resumed run will remove it."""
     path = file_of(tmp_path, line_of(key="a"), line_of(key="b")[:-cut_b])
     read = read_samples([path])
     assert (read.frame["key"].to_list(), read.cut_off_files) == (["a"], [str(path)])
@@ -262,7 +267,8 @@ def test_optional_fields_may_be_absent(tmp_path: Path, reason: str) -> None:
 @pytest.mark.parametrize(
     ("rejections", "kinds"),
     [
-        # Reasons that differ in numbers alone are one kind; a single reason keeps its number.
+        # Reasons that differ only in numbers are one kind. A reason that occurs once keeps its
+        # number.
         (
             [("rejected", "at 22.5%; 50% asked"), ("died", "9"), ("rejected", "at 7%; 50% asked")],
             [RejectionKind("rejected", "at ...%; 50% asked", 2), RejectionKind("died", "9", 1)],
@@ -288,7 +294,7 @@ def test_rejections_of_one_outcome_and_reason_are_one_kind(
     assert rejection_kinds(rejections) == kinds
 
 
-# The rules of a sample are its record's: what the model refuses, the reader refuses at that field.
+# The reader refuses the same samples as the pydantic model of the record, and names the same field.
 
 
 def complete_record() -> dict[str, Any]:
@@ -312,7 +318,7 @@ def complete_record() -> dict[str, Any]:
     }
 
 
-#: Record -> the keys that lead to it in the complete record.
+#: Kind of record -> keys by which it is found in the complete record.
 _LOCATIONS: dict[Any, tuple[str | int, ...]] = {
     Sample: (),
     WriterRecord: ("writers", 0),
@@ -320,12 +326,12 @@ _LOCATIONS: dict[Any, tuple[str | int, ...]] = {
     NodeConditions: ("conditions", 0),
     DeviceBytes: ("conditions", 0, "devices", 0),
 }
-#: In the place of a value: the field is missing.
+#: Stands for the value of a field that is missing.
 _MISSING = object()
 
 
 def _invalid_values(hint: Any) -> list[object]:
-    """Return values that are not of a type."""
+    """Return values that do not have the type of a hint."""
     if get_origin(hint) is Annotated:
         return _invalid_values(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -342,7 +348,7 @@ def _invalid_values(hint: Any) -> list[object]:
 
 
 def _invalid_fields() -> Iterator[Any]:
-    """Yield the location of a record, a field's name and an invalid value of it."""
+    """Yield the location of a record, the name of a field and an invalid value of the field."""
     for record, location in _LOCATIONS.items():
         hints = get_type_hints(record, include_extras=True)
         for field in fields(record):
@@ -356,7 +362,7 @@ def _invalid_fields() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("location", "name", "value"), list(_invalid_fields()))
-def test_what_the_record_forbids_the_reader_refuses_at_that_field(
+def test_the_reader_refuses_what_the_model_refuses_and_names_the_field(
     tmp_path: Path, location: tuple[str | int, ...], name: str, value: object
 ) -> None:
     sample: Any = complete_record()
@@ -380,7 +386,7 @@ def test_a_sample_with_every_record_is_read(tmp_path: Path) -> None:
     assert read_samples([path]).frame["key"].to_list() == [complete_record()["key"]]
 
 
-def test_a_size_that_no_table_holds_is_refused(tmp_path: Path) -> None:
+def test_a_size_of_more_than_63_bits_is_refused(tmp_path: Path) -> None:
     record = complete_record()
     record["writers"][0]["message_b"] = 2**63
     path = file_of(tmp_path, json.dumps(record) + "\n")

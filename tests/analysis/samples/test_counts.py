@@ -1,4 +1,7 @@
-"""Counts beside their samples, as medians and as roles; and the table of events."""
+"""Tests counts of tools: beside their samples, as medians, and as roles; and the table of events.
+
+A role is a kind of count, such as L3 misses, to which each tool and processor maps its events.
+"""
 
 import json
 from dataclasses import replace
@@ -17,7 +20,10 @@ ON = '{"rate":"25%"}'
 
 
 def samples(*keys: str, **status: str) -> pl.DataFrame:
-    """Samples of these keys (CASE/BLOCK/PAIR/ARM/ATTEMPT); `pair1="rejected"` of pair 1."""
+    """Return samples with these keys (CASE/BLOCK/PAIR/ARM/ATTEMPT).
+
+    `status` sets the status of pairs: `pair1="rejected"` sets that of pair 1.
+    """
     parts = [key.split("/") for key in keys]
     return pl.DataFrame(
         {
@@ -46,7 +52,7 @@ OFF0, ON0 = "stream/0/0/off/0", "stream/0/0/on/0"
 OFF1, OFF2 = "stream/0/1/off/0", "stream/0/2/off/0"
 
 
-def test_a_count_stands_beside_its_sample(tmp_path):
+def test_a_count_is_read_with_the_fields_of_its_sample(tmp_path):
     run = written(tmp_path, count(ON0, 12.5, rank=3, event="task-clock", unit="s"))
     (row,) = read_counters(run, samples(OFF0, ON0)).to_dicts()
     assert row == {
@@ -77,7 +83,7 @@ def test_the_last_counts_of_runs_that_have_a_sample_are_read(tmp_path):
     counters = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
     ranks = {(row["case"], row["rank"]): row["value"] for row in counters.to_dicts()}
     assert ranks == {("stream", 0): 2.0, ("stream", 1): 5.0, ("lulesh", 0): 4.0}
-    # Events and tools are apart.
+    # Different events and tools are not mixed.
     others = (count(OFF1, 2.0, event="cycles:u"), count(OFF1, 4.0, tool="rusage"))
     run = written(tmp_path, count(OFF1, 1.0), *others)
     assert sorted(counter_medians(read_counters(run, samples(OFF1)))["value"]) == [1.0, 2.0, 4.0]
@@ -108,8 +114,9 @@ def test_a_line_that_is_no_count_is_named(tmp_path, bad, why):
         read_counters(run, samples(OFF0, OFF1, OFF2))
 
 
-def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path):
-    # Sums: 1 + 2 = 3, 10 + 20 = 30, 5 + 0 = 5; their median is 5 (of the six values it is 3.5).
+def test_a_treatments_value_is_the_median_over_runs_of_sums_over_ranks(tmp_path):
+    # Sums are 1 + 2 = 3, 10 + 20 = 30 and 5 + 0 = 5. Their median is 5; that of all six values
+    # would be 3.5.
     values = {OFF0: (1.0, 2.0), OFF1: (10.0, 20.0), OFF2: (5.0, 0.0)}
     rows = [
         count(key, value, rank) for key, two in values.items() for rank, value in enumerate(two)
@@ -126,7 +133,7 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
 NOT_SUPPORTED = {"state": "not supported", "running_share": None}
 SHARED = {"state": "multiplexed", "running_share": 0.5}
 LESS = SHARED | {"running_share": 0.8}
-#: Counts of two ranks in a run, and in another one of which a rank has none.
+#: Counts of two ranks in a run, and counts of another run in which one rank has no value.
 BOTH_RANKS_COUNTED = [count(OFF0, 4.0), count(OFF0, 4.0, 1)]
 ONE_RANK_COUNTED = [count(OFF1, 4.0), count(OFF1, None, 1, **NOT_SUPPORTED)]
 TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.0)]
@@ -135,7 +142,7 @@ TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.
 @pytest.mark.parametrize(
     ("rows", "median"),
     [
-        # A share is averaged over ranks; a count without a value of every rank has no sum.
+        # Shares are averaged over ranks. If a rank has no value, there is no sum.
         ([count(OFF0, 0.2, unit="1"), count(OFF0, 0.4, 1, unit="1")], (0.3, 1, "counted", 1.0)),
         ([*BOTH_RANKS_COUNTED, *ONE_RANK_COUNTED], (8.0, 1, "not supported", 1.0)),
         ([count(OFF0, None, **NOT_SUPPORTED)], (None, 0, "not supported", None)),
@@ -184,12 +191,12 @@ WRITTEN = counter("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B")
         ([counter("mem_load_retired.l3_miss", 3e6, rank=1)], {(1, "L3 misses"): 3e6}),
         # Traffic is in lines of 64 B unless the tool says bytes.
         ([READ, WRITTEN], {(0, "DRAM read"): 640.0, (0, "DRAM written"): 640.0}),
-        # A role of several events needs all of them, and what took turns is no value.
+        # A role of several events needs all of them. A count that was multiplexed is no value.
         ([ITOM], {}),
         ([ITOM, NEAR], {(0, "device writes"): 12 * 64.0}),
         ([ITOM, NEAR | SHARED], {(0, "device writes"): None}),
         ([counter("cycles", 7e9, **SHARED)], {(0, "cycles"): None}),
-        # The same name of another tool is another event.
+        # An event of another tool with the same name is another event.
         ([counter("cycles", 7e9, "rusage")], {}),
         ([counter("PAPI_TOT_CYC", 7e9, "papi:stalls")], {(0, "cycles"): 7e9}),
         ([counter("PAPI_TOT_CYC", 6e9, "openspeedshop")], {(0, "cycles"): 6e9}),
@@ -205,8 +212,8 @@ def test_events_become_roles(tmp_path, rows, roles):
 
 
 @pytest.mark.parametrize(("rows", "lines"), [([ITOM], 10), ([ITOM, NEAR], 12)])
-def test_of_two_rows_that_share_an_event_the_longer_is_used(tmp_path, monkeypatch, rows, lines):
-    """If one processor counts device writes by the first event alone, another by both."""
+def test_the_longer_of_two_rows_that_share_an_event_is_used(tmp_path, monkeypatch, rows, lines):
+    """One processor may count device writes by the first event, another by both events."""
     (longer,) = (row for row in COUNTS if row.role == "device writes" and len(row.events) == 2)
     shorter = replace(longer, families=("Made",), events=longer.events[:1])
     monkeypatch.setattr("analysis.samples.counts.COUNTS", (shorter, longer))
@@ -217,7 +224,7 @@ def test_of_two_rows_that_share_an_event_the_longer_is_used(tmp_path, monkeypatc
 def test_every_row_names_a_role_and_families_that_exist():
     for row in COUNTS:
         assert row.role in ROLES
-        assert row.families or row.role == "L3 hits"  # of no processor of the table
+        assert row.families or row.role == "L3 hits"  # no processor of the table counts it
         assert set(row.families) <= set(FAMILIES)
         assert row.events
         assert row.source in ("kernel", "likwid", "papi")
@@ -229,9 +236,9 @@ def test_every_row_names_a_role_and_families_that_exist():
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("A64FX", "Grace")])
 def test_a_group_of_perf_stat_fits_the_counters_of_its_processor(family):
-    # Intel cores have four general counters per hardware thread with hyperthreading on, and fixed
-    # ones for cycles and instructions; AMD's Zen cores have six general counters and no fixed ones.
-    # Memory controllers have four each (Intel, AMD), the CHA of a Xeon four.
+    # With hyperthreading, an Intel core has four general counters for each hardware thread, and
+    # fixed counters for cycles and instructions. AMD's Zen cores have six general counters and no
+    # fixed ones. A memory controller (Intel, AMD) and the CHA of a Xeon have four counters each.
     general = 6 if family.startswith("Zen") else 4
     for group in ("memory", "dram", "devices"):
         fixed = () if family.startswith("Zen") else ("cycles", "instructions")
@@ -246,7 +253,8 @@ def value_of(role: str, family: str, tool: str = "perf_stat"):
 
 
 def test_events_of_the_literature():
-    # Kernel event lists: a CAS command moves one line of 64 B; IIO payload counts 4 B.
+    # By the kernel's event lists, a CAS command moves one line of 64 B, and IIO payload counts
+    # units of 4 B.
     assert value_of("DRAM read", "Cascade Lake") == (("unc_m_cas_count.rd",), 64)
     assert value_of("DRAM written", "Zen 4") == (("umc_cas_cmd.wr",), 64)
     assert value_of("device writes", "Skylake-SP")[1] == 4
@@ -257,11 +265,11 @@ def test_events_of_the_literature():
     assert value_of("memory stalls", "Cascade Lake")[0] == ("cycle_activity.stalls_l3_miss",)
 
 
-def test_what_a_processor_lacks_is_known():
+def test_roles_that_a_processor_cannot_count_are_known():
     assert "memory stalls" in missing_roles("perf_stat", "Zen 2")
     assert "memory stalls" not in missing_roles("perf_stat", "Cascade Lake")
     assert "DDIO misses" in missing_roles("perf_stat", "Cascade Lake")
-    # Which no group of the tool counts anywhere, no processor lacks.
+    # A role that the tool counts on no processor is not missing on any.
     assert "PCIe stalls" not in missing_roles("perf_stat", "Sapphire Rapids")
     assert missing_roles("papi", "Haswell-EP") == ["L2 hits", "L3 hits"]
     assert missing_roles("papi", "Westmere-EP") == ["stalled cycles", "L3 hits"]

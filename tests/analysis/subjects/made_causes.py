@@ -1,4 +1,4 @@
-"""Runs with made counts of ranks and nodes, for the questions of why."""
+"""Makes runs with counts of ranks and nodes, for sections on the causes of a loss."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,7 +52,7 @@ def priced(folder: Path, price: float) -> Path:
     return run
 
 
-#: Event -> unit, and the value of a run on the first of two nodes.
+#: Event -> unit, and function of a sample that gives the count on the first of two nodes.
 Values = Mapping[str, tuple[str, Callable[[Sample], float]]]
 
 
@@ -61,7 +61,7 @@ def is_on(sample: Sample) -> bool:
 
 
 def stalled(sample: Sample) -> float:
-    """A tool changes it too."""
+    """Return the share of stalled writes on PCIe, which depends on writers and on the tool."""
     if "tool=p" in sample.arm:
         return 0.6
     return 0.4 if is_on(sample) else 0.1
@@ -78,7 +78,7 @@ CHANGED_COUNTERS: Values = {
 
 
 def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {}) -> Path:
-    """A run whose second node counts what the first does, and a half more."""
+    """Write a run on two nodes. The second node counts 1.5 times as much as the first."""
     record = {"nodes": {name: {"absent_counters": absent} for name in ("n1", "n2")}}
     placed = [on_hosts(run, "n1", "n2") for run in runs]
     run = write_run(folder / "run", placed, record=record)
@@ -93,12 +93,12 @@ def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {})
 
 
 def rows(run: Path, question: Question) -> list[dict[str, Any]]:
-    """The answer of a question."""
+    """Return the rows of the answer of a question."""
     return answered(question, run).to_dicts()
 
 
 def change_of(run: Path, role: str) -> dict[str, Any]:
-    """The answer on a role under writes."""
+    """Return the row on the change of a role (a kind of count, such as L1 misses) under writes."""
     changes = rows(run, CHANGES)
     (change,) = (row for row in changes if row["role"] == role and row["treatment"] == "on")
     return change

@@ -1,4 +1,4 @@
-"""A run whose writes cost time as far as they pass through memory."""
+"""Makes a run in which only writes that pass through memory cost time."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.studies.footprints import MIB
 
 KIB = 1 << 10
 
-#: Footprint -> bytes, and time, of the made run below.
+#: Footprint of the writes -> its bytes, and the relative time of the made run.
 FOOTPRINTS = {"64KiB": (64 * KIB, 1.0), "llc_16": (2 * MIB, 1.0), "2*llc": (64 * MIB, 1.2)}
 SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
 
@@ -22,10 +22,10 @@ def cell_of(arm: str) -> tuple[str, str]:
 
 
 def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = True) -> Path:
-    """Writes beyond the caches cost 20 % whatever the working set; half of them reach memory.
+    """Write a run in which writes beyond the caches cost 20 %, with every working set.
 
-    `counted`: whether the traffic of the memory controllers was counted, which the campaign does
-    not ask for.
+    Half of these writes reach memory. `counted` is whether the traffic of the memory controllers
+    was counted, which the campaign does not request.
     """
     levels = [{"footprint": f, "working_set": w} for f in FOOTPRINTS for w in SETS]
     first = {"footprint": "64KiB", "working_set": "512KiB"}

@@ -1,4 +1,4 @@
-"""A run with a free core, of known truth."""
+"""Makes a run with a free core, with known true times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +9,10 @@ from analysis.report.data import RunData
 from records.sample import NodeConditions
 from tests.analysis.synthetic import HOST, Case, crossed, header, loaded_run, samples
 
-#: Time with a free core / time with all cores: figure 6c's price of 6.4 %.
+#: Time with a free core divided by time with all cores: the price of 6.4 % in figure 6c.
 CORE_PRICE = 1.064
-#: Time of each treatment / time of `off`. With a free core Daly's writes cost nothing, constant
-#: ones 10 %.
+#: Treatment -> time divided by the time of `off`. With a free core, writes of the arm `daly` cost
+#: nothing, those of `constant` 10 %.
 TIMES = {
     "daly": 1.5,
     "constant": 1.2,

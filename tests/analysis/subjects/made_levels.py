@@ -1,4 +1,4 @@
-"""Cases whose treatments are combinations of levels."""
+"""Makes cases whose treatments are all combinations of levels of factors."""
 
 from dataclasses import replace
 
@@ -8,7 +8,10 @@ from tests.analysis.synthetic import STREAM, Case
 
 
 def case_of_levels(factors: dict[str, list[Level]]) -> Case:
-    """A case with an effect for each combination of levels; names leave out the first ones."""
+    """Return a case with an effect for each combination of levels.
+
+    Names of treatments leave out first levels.
+    """
     combined: list[dict[str, Level]] = [{}]
     for name, levels in factors.items():
         combined = [{**combination, name: level} for combination in combined for level in levels]

@@ -1,4 +1,4 @@
-"""Runs on NUMA nodes, whose rates are planted."""
+"""Makes runs on NUMA nodes with chosen rates."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +12,7 @@ GB = 1e9
 
 
 class Key(NamedTuple):
-    """A cell."""
+    """A cell of the table: the conditions under which a rate is measured."""
 
     direction: str
     buffer: str
@@ -20,7 +20,7 @@ class Key(NamedTuple):
     workers: str
 
 
-#: What communications do in each cell, GB/s, one a run; six runs of the same rate where it is one.
+#: Cell -> rates of communications in six runs, GB/s. A single number is the rate of all six.
 TWO_NODES = {
     Key("write", "nic", "idle", ""): 8,
     Key("write", "nic", "write", "nic"): 6,
@@ -37,10 +37,10 @@ TWO_NODES = {
 def runs_of(
     grid: Mapping[Key, object], cell_fields: Mapping[Key, dict[str, object]] = {}, **writer: object
 ) -> list[Sample]:
-    """Runs whose cells are the treatments of one case; nothing of them was measured.
+    """Return runs of one case whose treatments are the cells. Nothing of them was measured.
 
-    Workers do 10 GB/s alone, and 5 GB/s beside communications. Without workers their place says
-    nothing. `cell_fields`: what differs in the record of a cell's writer.
+    Workers reach 10 GB/s without communications, and 5 GB/s beside them. In a cell without workers,
+    their place does not matter. `cell_fields` has other fields for the writer's record of a cell.
     """
     placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     effects: dict[str, float] = {}
@@ -77,7 +77,7 @@ def runs_of(
 
 
 def write(folder: Path, runs: list[Sample], nodes: int = 2) -> Path:
-    """A run of these, on a machine of so many NUMA nodes."""
+    """Write the samples as a run on a machine with `nodes` NUMA nodes."""
     facts = {"numa_nodes": nodes, "nic_node": 0, "places": {"nic": 0, "other": 1}}
     return write_run(folder / "run", runs, header(campaign="numa"), {"numa": facts})
 

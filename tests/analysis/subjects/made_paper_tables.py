@@ -1,4 +1,4 @@
-"""Runs of the workloads of the published tables, with figures that are easy to check."""
+"""Makes runs of the workloads in the paper's tables, with figures that are easy to check."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,8 +9,9 @@ from analysis.report.data import RunData
 from records.sample import Sample
 from tests.analysis.synthetic import Case, changed, loaded_run, samples, write_run
 
-#: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
-#: one more, which the paper's ten leave out.
+#: Times of eleven runs. The first ten `off` have the mean 11, from which six differ by 1. The first
+#: ten `on` have the mean 22; their squared deviations sum up to 18. The paper's estimate uses ten
+#: runs, so the eleventh is left out.
 OFF_S = [10.0, 12, 11, 10, 12, 11, 11, 11, 10, 12, 99]
 ON_S = [20.0, 24, 22, 21, 23, 22, 22, 22, 20, 24, 198]
 
@@ -23,7 +24,7 @@ ON_B_S = [5e9, 7.5e9] * 5
 def runs(
     name: str, off: Sequence[float], on: Sequence[float], unit: str = "s", **changes: str
 ) -> list[Sample]:
-    """Samples of a case with just these figures of merit, a pair each."""
+    """Return samples of a case with these figures of merit, one pair for each."""
     better = "lower" if unit == "s" else "higher"
     case = Case(
         name=name, unit=unit, better=better, base=1.0, effects={"on": 1.0, "aa": 1.0}, **changes
@@ -48,6 +49,6 @@ def load(tmp_path: Path, *groups: list[Sample]) -> RunData:
 
 
 def one_node(folder: Path) -> Path:
-    """STREAM at half its rate, LAMMPS in twice its time."""
+    """Write a run in which writes halve the rate of STREAM, and double the time of LAMMPS."""
     both_cases = [*runs("stream", OFF_B_S, ON_B_S, "B/s"), *runs("lammps", OFF_S, ON_S)]
     return write_run(folder / "run", both_cases)

@@ -1,4 +1,4 @@
-"""A run at several scales."""
+"""Makes a run at several scales, which are numbers of ranks."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ def run_of(
     effects: dict[str, float] = EFFECTS,
     later_s: float = 0.0,
 ) -> RunData:
-    """Ten seconds at every scale; one run was rejected."""
+    """Return a run in which `off` takes ten seconds at every scale; one sample was rejected."""
     runs = [
         replace(sample, fom_extra={"ranks": float(count)})
         for count in ranks

@@ -1,4 +1,7 @@
-"""Correlations of roles with the time, by hand, by numpy, and as published."""
+"""Tests correlations of roles (kinds of counts) with the time.
+
+Right values are worked out by hand, by numpy, or published.
+"""
 
 import math
 
@@ -20,16 +23,17 @@ from tests.analysis.subjects.made_causes import made_run, rows
 
 
 def test_r_by_hand() -> None:
-    # x - 3 = -2 -1 0 1 2; y - 4 = -3 -1 1 0 3 (sum 0); products 6 1 0 0 6 = 13; squares 10 and 20.
+    # x - 3 is -2, -1, 0, 1, 2, and y - 4 is -3, -1, 1, 0, 3. The products sum up to 13, the squares
+    # to 10 and 20.
     assert pearson([1, 2, 3, 4, 5], [1, 3, 5, 4, 7]) == pytest.approx(13 / math.sqrt(200))
-    # r = 0.6, n = 28: t = 0.6 sqrt(26 / 0.64) = 3.824, of 26 degrees of freedom: p = 0.00074;
-    # atanh(0.6) = 0.693147, 1.959964 / sqrt(25) = 0.391993; tanh(0.301154) = 0.29237,
-    # tanh(1.085140) = 0.79510.
+    # For r = 0.6 and n = 28, t is 0.6 sqrt(26 / 0.64) = 3.824. With 26 degrees of freedom, p is
+    # 0.00074. For the interval, atanh(0.6) = 0.693147 and 1.959964 / sqrt(25) = 0.391993, so the
+    # ends are tanh(0.301154) = 0.29237 and tanh(1.085140) = 0.79510.
     correlation = correlation_estimate(0.6, 28)
     assert correlation["p"] == pytest.approx(0.00074, abs=5e-6)
     ends = correlation["r_low"], correlation["r_high"]
     assert ends == pytest.approx((0.29237, 0.79510), abs=2e-5)
-    # Points on a line.
+    # Points on a line have r = -1 or 1.
     assert pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0]) == -1
     assert list(correlation_estimate(-1.0, 4).values()) == [-1.0, -1.0, -1.0, 0.0]
     assert set(correlation_estimate(None, 4).values()) == {None}
@@ -37,7 +41,7 @@ def test_r_by_hand() -> None:
 
 @pytest.mark.parametrize(("points", "critical"), [(4, 0.950), (6, 0.811), (10, 0.632), (30, 0.361)])
 def test_critical_values_of_the_textbooks(points: int, critical: float) -> None:
-    """Two-sided, 5 %."""
+    """They are two-sided, at 5 %."""
     assert (
         correlation_estimate(critical - 0.001, points)["p"]
         > 0.05
@@ -53,7 +57,10 @@ def test_too_few_points_or_no_spread_have_no_r(x: list[float], y: list[float]) -
 
 
 def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_points() -> None:
-    """'Not correlated' without traffic, '95% certainty' with it; Table IV, six applications."""
+    """They write 'not correlated' without traffic, and '95% certainty' with it.
+
+    Table IV has the correlations of six applications.
+    """
     table = paper()["table_4_pearson_r"]
     assert correlation_estimate(table["off"]["time"]["stalled_cycles"], 6)["p"] > 0.9
     assert all(
@@ -72,7 +79,7 @@ def test_correlations_across_workloads_are_those_of_numpy(tmp_path):
     table = rows(made_run(tmp_path, CASES), CASE_CORRELATIONS)
     measured = [row for row in table if row["source"] == "measured"]
     across = {(row["treatment"], row["of"], row["role"]): row for row in measured}
-    # The truth: sums over ranks without noise, against the times without noise.
+    # True correlations are those of sums over ranks with times, both without noise.
     off = {case.name: case.base for case in CASES}
     on = {case.name: case.base * case.effects["on"] for case in CASES}
     misses = [4 * RATES["l1d.replacement"] * t for t in off.values()]
@@ -88,7 +95,7 @@ def test_correlations_across_workloads_are_those_of_numpy(tmp_path):
     assert {row["points"] for row in measured} == {6}
     printed = [row for row in table if row["source"] == "published"]
     published = {(row["treatment"], row["of"], row["role"]): row for row in printed}
-    # Table IV of the paper.
+    # These are the values of Table IV of the paper.
     for treatment, source, values in (
         ("off", TIME, [-0.040, 0.941, 0.946, 0.930]),
         ("off", STALLED_CYCLES, [None, 0.086, 0.030, 0.068]),
@@ -99,14 +106,17 @@ def test_correlations_across_workloads_are_those_of_numpy(tmp_path):
             published.get((treatment, source, role)) for role in (STALLED_CYCLES, *MISSES)
         ]
         assert [correlation and correlation["r"] for correlation in correlations] == values
-    # By hand: tanh(atanh(0.912) -+ 1.96 / sqrt(3)).
+    # Ends by hand are tanh(atanh(0.912) -+ 1.96 / sqrt(3)).
     correlation = published["on", TIME, STALLED_CYCLES]
     assert (round(correlation["r_low"], 2), round(correlation["r_high"], 2)) == (0.39, 0.99)
     assert (correlation["p"], correlation["points"]) == (None, 6)
 
 
 def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
-    """On a Haswell: misses against stalls, and both against time; no hits, which are said once."""
+    """On a Haswell, misses are correlated with stalls, and both with the time.
+
+    Hits are not counted there, which is reported once.
+    """
     run = made_run(tmp_path, CASES, tool=FIGURE_4, processor="GenuineIntel-6-63-2")
     correlations = {
         (row["treatment"], row["of"], row["role"]): row
@@ -118,7 +128,7 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
         *((TIME, role) for role in ("cycles", STALLED_CYCLES, *MISSES)),
         *((STALLED_CYCLES, role) for role in MISSES),
     }
-    # The truth: of stalls as below for memory stalls; misses grow with the time without traffic.
+    # True stalls grow with the extra cycles. Misses are proportional to the time without traffic.
     on = {case.name: case.base * case.effects["on"] for case in CASES}
     stalls = [
         PRESETS["PAPI_STL_ICY"] * case.base

@@ -1,4 +1,4 @@
-"""What was counted and what was not, on made counts of known truth."""
+"""Tests the sections on counts and on missing counts, with made counts of known true values."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.analysis.synthetic import LAMMPS as PLAIN
 from tests.analysis.synthetic import samples
 
 
-def test_what_was_not_counted_is_named_with_the_reason_and_not_used(tmp_path):
+def test_missing_counts_are_named_with_the_reason_and_not_used(tmp_path):
     run = made_run(tmp_path, processor="GenuineIntel-6-85-7")
     file = run / "counters" / "lammps.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -40,13 +40,13 @@ def test_a_processor_of_no_known_family_lacks_all(tmp_path):
 
 
 def test_no_tool_counts_on_origins(tmp_path):
-    """Their processors lack nothing that is needed."""
+    """So no counts of their processors are reported as missing."""
     run = made_run(tmp_path, processor="GenuineIntel-6-85-7", origin_processor="made-1-1")
     assert {row["where"] for row in rows(run, NOT_COUNTED)} == {"Cascade Lake"}
 
 
 def counted(run: Path) -> dict[tuple[str, str], list[float]]:
-    """Tool and event -> values of the treatments off and on."""
+    """Return tool and event -> values of the treatments off and on."""
     table = rows(run, COUNTERS)
     values = {(row["tool"], row["event"], row["arm"]): row["value"] for row in table}
     return {
@@ -55,10 +55,10 @@ def counted(run: Path) -> dict[tuple[str, str], list[float]]:
     }
 
 
-def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tmp_path):
+def test_counts_are_summed_over_nodes_but_shares_and_frequencies_are_averaged(tmp_path):
     run = with_nodes(tmp_path, samples(PLAIN, pairs=8))
-    # 100 + 150 and 300 + 450; 0.5 + 0.75 s; the mean of 2 and 3 GHz; of 10 % and 15 %, of 40 % and
-    # 60 %, of 4 % and 6 %. One counter stayed 0.
+    # Sums are 100 + 150 and 300 + 450, and 0.5 s + 0.75 s. Means are those of 2 and 3 GHz, of 10 %
+    # and 15 %, of 40 % and 60 %, and of 4 % and 6 %. One counter remained 0 and is left out.
     assert counted(run) == {
         ("node", "context-switches"): [250, 750],
         ("node", "enp225s0f1np1:tx_prio3_pause_duration"): pytest.approx([1.25, 6.25]),
@@ -66,14 +66,14 @@ def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tm
         ("node", "eth0:outbound_pci_stalled_wr"): pytest.approx([0.125, 0.5]),
         ("node", "eth1:outbound_pci_stalled_wr"): pytest.approx([0.05, 0.05]),
     }
-    # The device's own counter is the role of PCIe stalls: of the device that stalled more, not the
-    # sum of both; then the mean over nodes.
+    # The role of PCIe stalls is the counter of the device that stalled more, not a sum over
+    # devices. It is averaged over nodes.
     row = change_of(run, "PCIe stalls")
     assert (row["tool"], row["n"]) == ("node", 8)
     assert (row["off"], row["on"], row["ratio"]) == pytest.approx((0.125, 0.5, 4))
 
 
-def test_a_node_is_no_tool_and_what_nodes_lack_is_named_once(tmp_path):
+def test_counters_of_nodes_are_no_tool_and_missing_ones_are_named_once(tmp_path):
     absent = {"resctrl": "resctrl mounted"}
     run = with_nodes(tmp_path, samples(PLAIN, pairs=6), absent)
     assert rows(run, PRICES) == []

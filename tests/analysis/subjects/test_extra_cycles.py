@@ -1,4 +1,4 @@
-"""The share of stalls among the extra cycles, on made counts of known truth."""
+"""Tests the share of stalls among extra cycles, with made counts of known true values."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_the_cause_of_extra_cycles_follows_from_the_share_of_stalls(tmp_path, st
 @pytest.mark.parametrize(
     ("case", "truth"),
     [
-        # Half and half; no slowdown; too few pairs; noise larger than the effect.
+        # Half of the extra cycles are stalls; noise is larger than the effect; pairs are too few.
         (LAMMPS, {"stall_share": 0.5}),
         (CASES[0], {"noise": 0.1}),
         (LAMMPS, {"pairs": 5}),
@@ -56,7 +56,7 @@ def test_unclear_shares_and_runs_without_a_loss_name_no_cause(tmp_path, case, tr
 
 
 def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
-    # Runs under traffic are faster; counts are made as if the baseline took half of its time.
+    # Runs under traffic are faster, but counts are made as if the baseline took half of its time.
     faster = replace(LAMMPS, effects={"on": 0.95, "aa": 1.0})
     runs = with_tool(samples(faster, pairs=8))
     run = write_run(tmp_path / "run", runs)

@@ -1,4 +1,4 @@
-"""Slowdowns by factor, and prices and gains, of runs whose effects are known."""
+"""Tests slowdowns by levels of factors, with runs whose effects are known."""
 
 from pathlib import Path
 
@@ -25,14 +25,14 @@ def loaded(folder: Path, case: Case) -> RunData:
     return loaded_run(folder / "run", samples(case, pairs=6))
 
 
-def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
+def test_slowdowns_are_shown_over_the_rates_that_writers_reached(run: RunData) -> None:
     rows = answer(RATES, run).to_dicts()
     assert [(row["line"], row["level"]) for row in rows] == [
         (f"on@reserved_cores={cores}", rate)
         for cores in "01"
         for rate in ("25%", "50%", "75%", "full")
     ]
-    # 12.8 GB/s without writes, less a tenth of 0.5 x 0.9 x 8 GB/s.
+    # The rate is 12.8 GB/s without writes. With writes, a tenth of 0.5 x 0.9 x 8 GB/s is lost.
     half = rows[5]
     assert half["slowdown"] == pytest.approx(12.8 / (12.8 - 0.36))
     assert half["slowdown_low"] <= half["slowdown"] <= half["slowdown_high"]
@@ -41,11 +41,11 @@ def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
     assert answer(LEVELS, run).is_empty()
 
 
-def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> None:
+def test_the_picture_has_the_reached_rate_and_a_line_for_each_level(run: RunData) -> None:
     view = shown(RATES, run)
     (picture,) = view.pictures
     svg = picture.svg("s")
-    # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
+    # The axis ends at 0.9 times 8 GB/s, so it has the label 7, but neither 8 nor 100.
     assert {"on@reserved_cores=0", "on@reserved_cores=1", "7"} <= {*texts(svg)}
     assert not {"8", "100"} & {*texts(svg)}
     assert view.emulation_caveats
@@ -54,7 +54,7 @@ def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> No
 @pytest.mark.parametrize(
     ("factors", "factor", "lines", "labels"),
     [
-        # The factor with most levels; of several, the first.
+        # The axis has the factor with most levels; if there are several, the first one.
         (
             {"place": ["nic", "other"], "load": ["read", "write", "copy"]},
             "load",
@@ -68,11 +68,11 @@ def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> No
             ["on@two=x", "on@two=y"],
             ["three x", "three y"],
         ),
-        # What all effects have says nothing.
+        # A factor with one level is left out.
         ({"fixed": ["x"], "tool": ["none", "perf_stat"]}, "tool", ["on"], [""]),
     ],
 )
-def test_which_factor_lies_on_the_axis(
+def test_the_factor_with_most_levels_is_on_the_axis(
     tmp_path: Path,
     factors: dict[str, list[Level]],
     factor: str,

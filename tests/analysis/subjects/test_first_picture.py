@@ -1,4 +1,7 @@
-"""The picture at the top of a report: measured figures and published ones, worked out by hand."""
+"""Tests the picture at the top of a report, with measured and published slowdowns.
+
+Figures are worked out by hand.
+"""
 
 import re
 from dataclasses import replace
@@ -19,7 +22,7 @@ from tests.analysis.subjects.made_paper_tables import (
 
 
 def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_path: Path) -> None:
-    """Rates of Table II: 73.4 off and 36.1 on; times of Table III: 177.21 and 372.04."""
+    """Table II has rates of 73.4 (off) and 36.1 (on). Table III has times of 177.21 and 372.04."""
     two_node_runs = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
     groups = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), two_node_runs]
     view = first_picture_view(load(tmp_path, *groups, runs("minife", OFF_S, ON_S)))
@@ -42,7 +45,7 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     [
         (11, "a_", {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
         (12, "a_", {"stream"}),
-        # 36 and 37 characters.
+        # Names with 36 characters fit, those with 37 do not.
         (1, "x" * 22, {"stream", "stream on", f"message size={'x' * 22}0"}),
         (1, "x" * 23, {"stream"}),
     ],

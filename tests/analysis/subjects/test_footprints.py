@@ -1,4 +1,4 @@
-"""Cache or memory: made runs with a planted cause, and which cells it rests on."""
+"""Tests whether a loss is caused in caches or in memory, with made runs of known cause."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ from tests.studies.footprints import MIB, PLANTED, planted_run, word_counts
 @pytest.mark.parametrize("everywhere", [True, False])
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_cause_is_named(planted, everywhere):
-    """`python -m tests.studies.footprints` has 200 runs of each."""
+    """`python -m tests.studies.footprints` simulates 200 runs of each cause."""
     assert word_counts(planted, everywhere, 6) == Counter({planted: 6})
 
 
@@ -41,10 +41,10 @@ def test_five_pairs_name_nothing():
 
 @pytest.mark.parametrize(("pairs", "is_shown"), [(6, False), (8, True)])
 def test_a_loss_is_shown_with_an_error_of_5_percent(pairs, is_shown):
-    """All pairs are slower beyond the cache. By chance they are in 1 of 64, or of 256.
+    """All pairs are slower beyond the cache. By chance, this happens in 1 of 64 or 1 of 256 cases.
 
-    The first analysis, of 6 pairs, has a quarter of the error, the next one 3/16. So the p values
-    are 6.25 % and 2.1 %.
+    The first analysis, after 6 pairs, has a quarter of the error, the next one 3/16. So the p
+    values are 6.25 % and 2.1 %.
     """
     run = planted_run(MEMORY, True, 1, pairs=pairs)
     has_working_set = pl.col("arm").cast(pl.String).str.contains("working_set=524288B")
@@ -83,7 +83,7 @@ def test_caches_of_origins_are_no_caches_of_targets():
 def test_all_writers_of_a_target_pass_through_memory_together():
     run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
     run.samples = run.samples.with_columns(writers=pl.col("writers") * 3, nodes=pl.lit("node,b"))
-    # Two writers a node, rounded up.
+    # Three writers on two nodes are two for each node, rounded up.
     assert answer(CAUSES, run)["inside_b"][0] == 2 * 64 * KIB
 
 
@@ -95,7 +95,7 @@ def test_all_writers_of_a_target_pass_through_memory_together():
         ([(1, 0, 0, 1), (0, 1, 1, 0)], CACHE_AND_MEMORY),
         ([(1, 0, 1, 0), (0, 0, 0, 0)], CACHE_AND_MEMORY),
         ([(0, 1, 0, 1), (0, 1, 0, 1)], NO_LOSS),
-        # One cell undecided: it may have the other cause.
+        # If one cell is not decided, it may have the other cause.
         ([(1, 0, 0, 1), (0, 1, 0, 0)], INCONCLUSIVE),
         ([(0, 1, 1, 0), (0, 0, 0, 1)], INCONCLUSIVE),
         ([(0, 1, 0, 1), (0, 0, 0, 1)], INCONCLUSIVE),
@@ -122,17 +122,17 @@ def test_the_page_names_the_cause_and_draws_the_map(tmp_path):
         " 64 MiB a rank)."
     ]
     (picture,) = shown(CELLS, run).pictures
-    map_of = picture.svg("s")
+    svg = picture.svg("s")
     for size in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
-        assert size in map_of
-    assert "1.20" in map_of
-    # Parts of the caches stand where their bytes do, not where their names do.
+        assert size in svg
+    assert "1.20" in svg
+    # Levels named after parts of the caches are ordered by bytes, not by names.
     levels = answer(LEVELS, run).filter(line="on@working_set=512KiB")["level"]
     assert list(levels) == ["64KiB", "llc_16", "2*llc"]
 
 
-def test_the_sizes_of_caches_lie_between_levels():
-    """At a level, behind it; of levels of 4, 16 and 64, none is below 2 or above 64."""
+def test_marks_of_cache_sizes_are_between_levels():
+    """A size equal to a level is marked after it. Sizes beyond all levels have no mark."""
     for mark, position in {8: 0.5, 16: 1.5, 63: 1.5, 4: 0.5}.items():
         positions = mark_positions(CELLS, [4, 16, 64], {"l2_b": 2, "llc_b": mark})
         assert positions == {position: ["last-level caches"]}

@@ -1,4 +1,8 @@
-"""The fabric's part by a free core, and the interrupts that it served, on runs of known truth."""
+"""Tests which part of a loss is due to the fabric, and which interrupts a free core serves.
+
+If a free core removes the loss, the fabric is not its cause. True values of the made runs are
+known.
+"""
 
 import json
 import re
@@ -40,7 +44,7 @@ def test_the_sentences_have_the_level_the_margin_and_what_remains(tmp_path: Path
         ({"daly@reserved_cores=1": 1.01 * CORE_PRICE}, 0.05, "inconclusive"),  # the margin is 2 %
     ],
 )
-def test_equal_to_off_says_nothing_without_a_loss(
+def test_without_a_loss_or_with_noise_nothing_is_concluded_about_the_fabric(
     tmp_path: Path, daly_times: dict[str, float], noise: float, word: str
 ) -> None:
     table = answer(FABRIC, free_core_run(tmp_path, {**TIMES, **daly_times}, noise=noise))
@@ -55,7 +59,7 @@ def test_equal_to_off_says_nothing_without_a_loss(
         ({"0": 1, "0-7": 3}, 0.0, "elsewhere"),
     ],
 )
-def test_interrupts_of_the_machines_device_alone_are_counted(
+def test_only_interrupts_of_the_machines_device_are_counted(
     tmp_path: Path, bound: dict[str, int], share: float, word: str
 ) -> None:
     run = free_core_run(tmp_path, interrupts={"mlx5_0": bound, "eth0": {"0": 2}})
@@ -93,7 +97,7 @@ def counted_run(tmp_path: Path) -> Path:
     return rechain(run.path)
 
 
-def test_interrupts_during_the_runs_stand_beside_the_bound_ones(counted_run: Path) -> None:
+def test_interrupts_during_the_runs_are_shown_beside_the_bound_ones(counted_run: Path) -> None:
     """Three of four interrupts are bound to the free CPU."""
     table = answered(INTERRUPTS, counted_run)
     (row,) = table.to_dicts()

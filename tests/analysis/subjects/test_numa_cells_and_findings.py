@@ -1,4 +1,7 @@
-"""Cells and findings of RDMA and NUMA, on rates chosen so that every figure follows by hand."""
+"""Tests cells and findings on RDMA and NUMA nodes.
+
+Rates are chosen so that every figure can be worked out by hand.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,13 +22,13 @@ Rows = list[dict[str, Any]]
 
 
 def cells_of(run: Path) -> dict[tuple[Key, str], dict[str, Any]]:
-    """Cell and side -> row."""
+    """Return cell and side (communications or workers) -> row."""
     rows = answered(CELLS, run).to_dicts()
     return {(Key(*(row[name] for name in Key._fields)), row["side"]): row for row in rows}
 
 
 def findings_of(run: Path) -> list[Rows]:
-    """The rows of each finding of numa.json."""
+    """Return the rows of each finding in numa.json."""
     rows = answered(FINDINGS, run).to_dicts()
     names = list(dict.fromkeys(row["finding"] for row in rows))
     return [[row for row in rows if row["finding"] == name] for name in names]
@@ -45,7 +48,7 @@ COMMUNICATIONS, WORKERS, CONTROL = SIDES = ("communications", "workers", "worker
 
 def test_both_sides_of_every_cell(run: Path) -> None:
     cells = cells_of(run)
-    # Idle first, then by where workers run.
+    # Cells without workers come first, then the others by the place of the workers.
     assert list(cells) == [
         (key, side) for key in TWO_NODES for side in (SIDES[:1] if key.load == "idle" else SIDES)
     ]
@@ -58,10 +61,10 @@ def test_both_sides_of_every_cell(run: Path) -> None:
     assert (workers["alone_b_s"], workers["rate_b_s"]) == pytest.approx((10 * GB, 5 * GB))
     assert workers["share"] == pytest.approx(0.5)
     varied = cells[Key("write", "other", "write", "free"), COMMUNICATIONS]
-    # Median of 1 to 6 GB/s; six runs give the extremes as interval.
+    # The median of 1 to 6 GB/s is 3.5. With six runs, the interval has the extremes as ends.
     ends = [varied[f"rate_b_s{end}"] for end in ("_low", "", "_high")]
     assert ends == [1 * GB, 3.5 * GB, 6 * GB]
-    # The control of a cell is that with its baseline.
+    # The control of a cell is the one with the cell's baseline.
     assert cells[key, CONTROL]["share"] == pytest.approx(1 / 1.6)
     remote = cells[Key("read", "other", "write", "other"), CONTROL]
     assert remote["share"] == pytest.approx(1 / 1.25)
@@ -72,31 +75,31 @@ LOADED = Key("read", "nic", "write", "nic")
 
 
 def at_half(run: Sample) -> Sample:
-    """The same treatment at half the rate."""
+    """Return the run of the same treatment at half the rate."""
     name, key = f"{run.arm},rate=50%", run.key.replace(run.arm, f"{run.arm},rate=50%")
     writers = [replace(writer, rate_b_s=4 * GB) for writer in run.writers]
     return replace(run, arm=name, key=key, factors={**run.factors, "rate": "50%"}, writers=writers)
 
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
-    """Half the rate is another question: it is no run of the cell."""
+    """A run at half the rate is no run of the cell."""
     runs = runs_of({IDLE: 8})
     half = [at_half(run) for run in runs if run.role == "effect"]
     (cell,) = cells_of(write(tmp_path / "both", [*half, *runs])).values()
     assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
-    # Nor does it take the place of the cell if no run of that counts.
+    # It is not used either if no other run of the cell counts.
     lost = [reject(s, "rejected", "slow") if s.role == "effect" else s for s in runs]
     (cell,) = cells_of(write(tmp_path / "lost", [*half, *lost])).values()
     assert (cell["rate_b_s"], cell["n"]) == (None, 0)
 
 
 def with_factor(run: Sample, name: str, level: str | None) -> Sample:
-    """The run with another level of a factor, or without it."""
+    """Return the run with another level of a factor; without the factor if `level` is None."""
     factors = {factor: level for factor, level in run.factors.items() if factor != name}
     return replace(run, factors=factors | ({name: level} if level else {}))
 
 
-def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
+def test_a_direction_that_is_no_factor_is_taken_from_the_writers(tmp_path: Path) -> None:
     runs = [with_factor(run, "direction", None) for run in runs_of({LOADED: 8})]
     cell = cells_of(write(tmp_path, runs))[LOADED, COMMUNICATIONS]
     assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
@@ -110,13 +113,13 @@ def test_cells_need_all_their_levels(tmp_path: Path, factor: str, level: str | N
     assert cells_of(write(tmp_path, runs)) == {}
 
 
-def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path) -> None:
+def test_rates_are_the_targets_if_its_device_counted_every_run(tmp_path: Path) -> None:
     key = Key("read", "nic", "idle", "")
     # Without workers, there is no row of workers, and no share.
     (claimed,) = cells_of(run_of(tmp_path / "a", {key: 8})).values()
     assert (claimed["counted_by"], claimed["rate_b_s"]) == ("origin", 8 * GB)
     assert (claimed["share"], claimed["alone_b_s"]) == (None, None)
-    # 14 GB within 2 s.
+    # The device counted 14 GB in 2 s.
     counted = run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0)
     (cell,) = cells_of(counted).values()
     assert (cell["counted_by"], cell["rate_b_s"]) == ("target", 7 * GB)
@@ -124,17 +127,19 @@ def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path
 
 def test_published_findings_as_questions(run: Path) -> None:
     idle, remote, placed, locked = findings_of(run)
-    # Into another node: writes 4, reads 5. Into the interface's: reads are not in this run.
+    # On the other node, writes have 4 GB/s and reads 5. On the interface's node, reads were not
+    # measured.
     assert [(row["word"], row["why"]) for row in idle] == [
         ("no", ""),
         ("not measured", "not part of this run"),
     ]
     assert idle[0]["ratio"] == pytest.approx(0.8)
-    # Reads against writes: no cell; 3.7 / 1; the same six rates on both sides.
+    # Reads are compared with writes: one cell is missing, one ratio is 3.7 / 1, and one has the
+    # same six rates on both sides.
     assert words(remote) == ["not measured", "yes", "inconclusive"]
     assert remote[1]["ratio"] == pytest.approx(3.7)
     assert remote[2]["why"] == "the interval contains 1"
-    # Reading workers are not in this run; writing ones: 6 / 1.5.
+    # Workers that read were not measured. With workers that write, the ratio is 6 / 1.5.
     assert words(placed) == ["not measured", "yes"]
     assert placed[1]["ratio"] == pytest.approx(4.0)
     assert (placed[1]["first_b_s"], placed[1]["second_b_s"]) == (6 * GB, 1.5 * GB)
@@ -165,7 +170,7 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
 def test_equal_rates_too_few_runs_and_none_answer_nothing(
     tmp_path: Path, counted: int, word: str, why: str
 ) -> None:
-    """So many of six reads count."""
+    """`counted` of six reads count."""
     runs = [
         reject(run, "rejected", "slow")
         if "direction=read" in run.arm and run.pair >= counted
@@ -188,7 +193,7 @@ def test_equal_rates_too_few_runs_and_none_answer_nothing(
         ((None, None), "not measured", "not reported by the kernel"),
     ],
 )
-def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
+def test_pages_are_locked_if_a_message_of_64_kib_is_pinned(
     tmp_path: Path, pinned_b: tuple[int | None, ...], word: str, why: str
 ) -> None:
     keys = [Key(way, "nic", "idle", "") for way in ("write", "read")]

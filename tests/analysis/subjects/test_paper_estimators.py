@@ -1,4 +1,4 @@
-"""The estimators of Groves, Grant and Arnold, each figure by hand."""
+"""Tests the estimators of Groves, Grant and Arnold; all figures are worked out by hand."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
     run = load(tmp_path, runs("lammps", OFF_S, ON_S))
     (row,) = answer(ESTIMATORS, run).to_dicts()
     means = {"off_mean": 11.0, "on_mean": 22.0, "of_means": 2.0, "slowdown": 2.0}
-    # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
+    # The best of the first five are 10 and 20. The median of the first five `on` is 22.
     best = {"off_best": 10.0, "on_best": 20.0, "of_best": 2.0, "best_against_median": 2.2}
     expected = means | best | {"off_sd": (6 / 9) ** 0.5, "on_sd": (18 / 9) ** 0.5}
     assert {name: row[name] for name in expected} == pytest.approx(expected)
@@ -27,7 +27,7 @@ def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arm", ["daly", "constant"])
 def test_estimators_of_the_paper_at_scale(tmp_path: Path, arm: str) -> None:
-    """Six runs: the sixth, which is the best, is none of the five; ten are needed for a mean."""
+    """Of six runs, the sixth is the best, but only five are used. A mean needs ten runs."""
     times_s = [10.0, 12, 11, 10, 12, 1], [15.0, 18, 16, 17, 20, 2]
     runs = under(arm, "lammps_scaling", *times_s)
     (row,) = answer(ESTIMATORS, load(tmp_path, runs)).to_dicts()

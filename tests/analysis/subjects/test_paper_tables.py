@@ -1,4 +1,4 @@
-"""Tables II and III from one's own runs; every expected figure is made by hand."""
+"""Tests Tables II and III made from a user's runs; all figures are worked out by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.analysis.subjects.made_paper_tables import (
 
 
 def here(table: Question, tmp_path: Path, *groups: list[Sample]) -> list[dict[str, Any]]:
-    """The rows of a table that were measured here."""
+    """Return the rows of a table that were measured here, without published ones."""
     rows = answer(table, load(tmp_path, *groups)).to_dicts()
     return [row for row in rows if row["machine"].startswith("here")]
 
@@ -33,7 +33,7 @@ def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:
     means = {"off_mean": 11.0, "on_mean": 22.0, "of_means": 2.0}
     assert {name: row[name] for name in means} == pytest.approx(means)
     assert (row["off_sd"], row["on_sd"]) == pytest.approx(((6 / 9) ** 0.5, (18 / 9) ** 0.5))
-    # Beside it the paired estimate, of all eleven: 20/10, 24/12, ..., 21/10, 23/12, ... 198/99.
+    # The paired estimate uses all eleven runs: 20/10, 24/12, ..., 21/10, 23/12, ... 198/99.
     assert row["slowdown"] == pytest.approx(2.0)
 
 
@@ -51,7 +51,7 @@ def test_table_two_has_harmonic_means_above_the_published_lines(tmp_path: Path) 
 
 
 def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None:
-    # Lookups a second: two thirds of the rate is half as long again.
+    # The figure is lookups per second: two thirds of the rate are 1.5 times the time.
     rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")
     time = runs("cns", [4.0] * 6, [5.0] * 6, transport="soft-RoCE")
     time = [replace(run, notes=["the grid is small"], working_set_b=3.09e6) for run in time]
@@ -74,7 +74,7 @@ def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None
     assert answer(TABLE_2, run).is_empty()
 
 
-def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
+def test_runs_unlike_those_of_the_paper_are_not_compared(tmp_path: Path) -> None:
     several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
     other = runs("minife", OFF_S, ON_S)
     short = under("daly", "snap")
@@ -90,7 +90,7 @@ def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -
 
 def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: Path) -> None:
     plain = runs("lammps", OFF_S, ON_S)
-    # With the core reserved everything takes twice as long, and writes cost nothing.
+    # With a reserved core, all runs take twice as long, and writes cost nothing.
     names = {"off": "off@reserved_cores=1", "on": "on@reserved_cores=1"}
     reserved = [
         replace(
@@ -111,13 +111,13 @@ def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: 
     ]
 
 
-def test_table_two_has_a_line_a_machine_and_memory_clock() -> None:
+def test_table_two_has_a_line_for_each_machine_and_memory_clock() -> None:
     lines = {line.machine: line for line in table_2_rows()}
     assert len(lines) == 11
     piledriver = lines["Piledriver-1866"]
     assert (piledriver.off, piledriver.on, piledriver.table) == (12.7, 5.6, "Table II")
     assert piledriver.slowdown == pytest.approx(12.7 / 5.6)
-    # The network cards are those of Table I.
+    # Kinds of network cards are from Table I.
     onload = [line.machine for line in table_2_rows() if line.nic == "onload"]
     assert onload == ["Piledriver-1600", "Piledriver-1866", "Sandy Bridge-X2-onload"]
     assert {line.nic for line in table_2_rows()} == {"onload", "offload"}
@@ -128,7 +128,8 @@ def test_figure_three_is_of_seven_workloads_on_one_machine() -> None:
     assert list(lines) == list(PAPER_NAMES)
     assert " ".join(PAPER_NAMES.values()) == "STREAM CNS HPCCG LAMMPS LULESH SNAP XSBench"
     assert {line.machine for line in lines.values()} == {"Sandy Bridge-X2-onload"}
-    # Rates of Table II off/on, times of Table III on/off: 73.4/36.1, 8.89/8.75, 6.07/4.08, ...
+    # Slowdowns are rates of Table II (off/on) and times of Table III (on/off): 73.4/36.1,
+    # 8.89/8.75, 6.07/4.08, ...
     slowdowns = [f"{line.slowdown:.3f}" for line in lines.values()]
     assert slowdowns == ["2.033", "1.016", "1.488", "2.099", "1.911", "1.883", "2.008"]
     assert (lines["lammps"].off, lines["lammps"].on) == (177.21, 372.04)

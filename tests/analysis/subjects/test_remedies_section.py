@@ -1,4 +1,4 @@
-"""The sections of advice and of remedies: where they are shown, and that figures carry the runs."""
+"""Tests the sections on advice and remedies: where they are, and that pictures show all runs."""
 
 import json
 import re
@@ -21,7 +21,7 @@ PAIRS = 8
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:
-    """Texts of the cells of the first table after some HTML."""
+    """Return the texts of the cells of the first table after the text `heading`."""
     body = page[page.index(heading) :].split("<tbody>")[1].split("</tbody>")[0]
     rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
     cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
@@ -41,15 +41,18 @@ def test_advice_comes_before_the_runs(run: RunData) -> None:
     rows = rows_of(text, 'id="advice"')
     assert len(rows) == 4 + 3  # a core under four rates, and three throttled rates
     core = next(row for row in rows if row[:2] == ["stream on", "reserved_cores=1 against 0"])
-    # 14 / 12.8, (14 - 0.1 x 7.2 - 1.2) / (14 - 0.3 x 7.2), as in the made sweep.
+    # By the made sweep, the price is 14 / 12.8, and the gain is
+    # (14 - 0.1 x 7.2 - 1.2) / (14 - 0.3 x 7.2).
     assert float(core[2].split()[0]) == pytest.approx(14 / 12.8, abs=0.01)
     assert float(core[3].split()[0]) == pytest.approx(12.08 / 11.84, abs=0.01)
-    assert core[3].split()[0] == core[5].split()[0]  # traffic all the time: the net is the gain
+    assert (
+        core[3].split()[0] == core[5].split()[0]
+    )  # with traffic all the time, the net effect is the gain
     assert [row[7].split()[0] for row in rows if "rate" in row[1]] == ["slower"] * 3
 
 
 def test_every_run_of_a_sweep_is_drawn(run: RunData) -> None:
-    """Two sweeps of four rates, and their baselines."""
+    """There are two sweeps of four rates, each with its baseline."""
     (picture,) = shown(THROTTLED_RUNS, run).pictures
     svg = picture.svg("s")
     drawn = [len(re.findall("<use ", part)) for part in svg.split("-points-")[1:]]
@@ -60,7 +63,8 @@ def test_every_run_of_a_sweep_is_drawn(run: RunData) -> None:
 def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Path) -> None:
     rows = {(row["traffic"], row["with"]): row for row in answer(TIMES, run).to_dicts()}
     assert len(rows) == 4 * 3  # a core under four rates
-    # 14 GB/s without writes; 0.3 of 7.2 GB/s are lost, with a core 0.1 of that and 1.2 GB/s.
+    # The rate is 14 GB/s without writes. Writes of 7.2 GB/s cost 0.3 of their rate. With a core,
+    # they cost 0.1 of it, and the core costs 1.2 GB/s.
     expected = {"traffic": 14 / 11.84, "remedy": 14 / 12.8, "both": 14 / 12.08}
     for level, time in expected.items():
         row = rows["on", level]

@@ -1,4 +1,7 @@
-"""How roles change with traffic, and on which rank, on made counts of known truth."""
+"""Tests how roles (kinds of counts) change with traffic, and on which rank they change most.
+
+True values of the made counts are known.
+"""
 
 import re
 from collections.abc import Mapping
@@ -29,13 +32,13 @@ from tests.analysis.synthetic import answered, remedies, samples, write_run
 def test_a_change_is_that_of_the_sums_over_ranks(tmp_path):
     row = change_of(made_run(tmp_path), "L1 misses")
     assert (row["case"], row["baseline"], row["tool"], row["n"]) == ("lammps", "off", TOOL, 8)
-    # Made: 4 ranks of 4e7 per second for 177 s, and 1.1 times as many under traffic.
+    # Each of 4 ranks has 4e7 misses per second for 177 s, and 1.1 times as many under traffic.
     assert row["off"] == pytest.approx(RANKS * 4e7 * 177, rel=0.05)
     assert row["ratio_low"] <= 1.1 <= row["ratio_high"]
 
 
 def grown(*pairs: Mapping[int, float]) -> pl.DataFrame:
-    """Pairs of counts that grow by these factors, rank by rank; from 10."""
+    """Return pairs of counts: 10 for each rank without traffic, times its factor with traffic."""
     rows = [
         {"block": 0, "pair": pair, "rank": rank, "off": 10.0, "on": 10 * growth}
         for pair, growths in enumerate(pairs)
@@ -49,7 +52,8 @@ def grown(*pairs: Mapping[int, float]) -> pl.DataFrame:
 
 @pytest.mark.parametrize(("role", "off", "on"), [("L1 misses", 20, 40), ("memory bound", 10, 20)])
 def test_ranks_are_summed_or_averaged_in_pairs_of_which_all_were_counted(role, off, on):
-    # Two ranks count 10, and 10 and 30 under traffic; pair 7 lacks a count.
+    # Two ranks count 10 each without traffic, and 10 and 30 with traffic. In pair 7, a count is
+    # missing.
     counts = grown(*[{0: 1.0, 1: 3.0}] * 50).with_columns(baseline=pl.lit("off"), role=pl.lit(role))
     lost = pl.when(pair=7, rank=0).then(None).otherwise("on").alias("on")
     sums = sums_over_ranks(counts.with_columns(lost))
@@ -65,18 +69,20 @@ def worst(*pairs: Mapping[int, float]) -> dict[str, Any]:
 def test_the_p_value_of_the_worst_of_two_ranks_by_hand():
     row = worst(*[{0: 1.0, 1: 1.2}] * 5, {0: 1.3, 1: 1.2})
     assert (row["rank"], row["times"], row["leads"]) == (1, 5, 6)
-    # Five or six of six, either rank: 2 x (6 + 1) / 64.
+    # The probability that either rank is the worst in five or six of six pairs is 2 x (6 + 1) / 64.
     assert row["p"] == pytest.approx(14 / 64)
     assert (row["growth"], row["median_growth"]) == pytest.approx((1.2, 1.1))
 
 
-def test_pairs_without_a_worst_rank_or_without_a_rank_say_nothing():
+def test_pairs_without_a_worst_rank_or_without_a_rank_are_left_out():
     row = worst({0: 1.0, 1: 1.0}, {0: 1.0, 1: 2.0}, {1: 3.0})
     assert (row["rank"], row["times"], row["leads"], row["p"]) == (1, 1, 1, 1.0)
     unknown = grown({0: 1.0, 1: 2.0}, {0: 3.0, 1: 1.0})
     for change in (pl.lit(0.0), pl.lit(None, pl.Float64)):
         lost = pl.when(pair=0, rank=0).then(change).otherwise("off").alias("off")
-        assert worst_ranks(unknown.with_columns(lost))["rank"].to_list() == [0]  # the second pair's
+        assert worst_ranks(unknown.with_columns(lost))["rank"].to_list() == [
+            0
+        ]  # from the second pair
 
 
 @pytest.mark.parametrize("pairs", [[], [{0: 1.0}], [{0: 1.0, 1: 1.0}]])
@@ -86,14 +92,15 @@ def test_without_two_ranks_of_which_one_grew_most_there_is_no_worst(pairs):
 
 def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
     run = made_run(tmp_path, [CASES[0], LAMMPS])
-    write_counts(run, LAMMPS, with_tool(samples(LAMMPS, pairs=8)), worst=2)
+    write_counts(run, LAMMPS, with_tool(samples(LAMMPS, pairs=8)), most_hit_rank=2)
     table = answered(CHANGES, run).filter(treatment="on")
     by_role = {(row["case"], row["role"]): row for row in table.to_dicts()}
     for role in ("L1 misses", "L2 misses", "L3 misses"):
         row = by_role["lammps", role]
         assert (row["rank"], row["times"], row["leads"]) == (2, 8, 8)
         assert row["growth"] / row["median_growth"] == pytest.approx(2.0, rel=0.1)
-        # Most in all 8 pairs of 4 ranks: 4 x (1/4)^8; then Holm over 6 roles of 2 cases.
+        # One of 4 ranks grows most in all 8 pairs with a chance of 4 x (1/4)^8. Holm's method then
+        # covers 6 roles of 2 cases.
         assert 4 / 4**8 <= row["p"] <= 12 * 4 / 4**8
     for (case, role), row in by_role.items():
         if case == "cns" or role in ("cycles", "instructions", "memory stalls"):
@@ -110,19 +117,20 @@ def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
         lammps = table.filter(case="lammps").with_columns(p=pl.lit(p))
         (text,) = hit_rank_sentences(lammps)
         assert text.startswith(start)
-    # Others wait for the slowest rank, and count instructions meanwhile: that is no hit.
+    # Other ranks execute instructions while they wait for the slowest one, so instructions do not
+    # count.
     assert hit_rank_sentences(table.with_columns(role=pl.lit("instructions"))) == []
 
 
 def test_a_rank_with_twice_the_misses_is_named_by_the_presets_too(tmp_path):
-    run = made_run(tmp_path, [LAMMPS], tool=FIGURE_4, worst=2)
+    run = made_run(tmp_path, [LAMMPS], tool=FIGURE_4, most_hit_rank=2)
     (text,) = hit_rank_sentences(answered(CHANGES, run).filter(treatment="on"))
     assert text.startswith("on: one rank is hit more than the others in lammps (rank 2, whose L")
 
 
 def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
-    # Without a tool, with `cheap`, which counts cycles only, and with `dear`, which makes runs
-    # three times as long; only wrapped runs have counts.
+    # There are runs without a tool, with `cheap`, which counts only cycles, and with `dear`, which
+    # makes runs three times as long. Only runs with a tool have counts.
     times = {"on": 2.0}
     for tool, price in (("cheap", 1.0), ("dear", 3.0)):
         times |= {f"off@tool={tool}": price, f"on@tool={tool}": 2.0 * price}
@@ -142,11 +150,13 @@ def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
     write_rows(run, "melt", lines)
     changes = {(row["tool"], row["role"]): row for row in rows(run, CHANGES)}
     assert set(changes) == {("perf_stat", "cycles"), (TOOL, "cycles"), (TOOL, "memory stalls")}
-    # on / off of the same tool is 2; across tools it would be 6, 2/3 or a median between.
+    # With the same tool, on / off is 2. With different tools, it would be 6, 2/3 or a median
+    # between them.
     for change in changes.values():
         assert change["ratio"] == pytest.approx(2.0, rel=0.02)
         assert change["n"] == 8
-    # Cycles are 1e9 per second of a run that has the tool with most roles: 8 runs, one line.
+    # Correlations use the 8 runs with the tool that has most roles. Their cycles are 1e9 per
+    # second, so they are on a line.
     within = [
         (row["points"], round(row["r"], 6))
         for row in rows(run, RUN_CORRELATIONS)

@@ -1,4 +1,4 @@
-"""Run time against ranks, on made runs with known truth."""
+"""Tests the picture of run time over numbers of ranks, with made runs of known times."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_the_paper_takes_the_best_of_the_first_five() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_two_machines_are_in_one_picture(tmp_path: Path) -> None:
-    """Figure 6a: writes cost nothing on the machine whose interface offloads."""
+    """As in figure 6a, writes cost nothing on the machine whose network interface offloads."""
     spared = dict.fromkeys(EFFECTS, 1.0)
     loses = run_of(tmp_path / "a", 16, 64)
     sides = [loses, run_of(tmp_path / "b", 16, 64, effects=spared, later_s=1e6)]
@@ -51,7 +51,7 @@ def test_the_page_shows_every_run_and_what_was_published(tmp_path: Path) -> None
     assert view
     (picture,) = view.pictures
     svg = picture.svg("f")
-    # Two scales of six pairs with off, daly and constant; one run was rejected.
+    # There are two scales with six pairs of off, daly and constant; one run was rejected.
     points = re.findall(r'<g id="f-line2d_\d+">\s*<defs>.*?</g>\s*</g>', svg, re.DOTALL)
     assert sorted(svg.count("<use ") for svg in points)[-3:] == [11, 12, 12]
     assert svg.count('id="f-published"') == 2
