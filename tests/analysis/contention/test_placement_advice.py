@@ -19,8 +19,9 @@ GB = 1e9
 #:     capacity, GB/s             100   40
 #:     of a core, GB/s             10    5
 #:     of communications, GB/s     20   10
-#:     share that communications keep if the capacity is exceeded
-#:                                1/2  1/5
+#:     kept by communications     1/2  1/5
+#:
+#: The last line is the share of their rate that communications keep if the capacity is exceeded.
 LOCAL = Parameters(
     n_par_max=12,
     t_par_max_b_s=100 * GB,

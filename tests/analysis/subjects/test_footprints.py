@@ -132,7 +132,10 @@ def test_the_page_names_the_cause_and_draws_the_map(tmp_path):
 
 
 def test_marks_of_cache_sizes_are_between_levels():
-    """A size equal to a level is marked after it. Sizes beyond all levels have no mark."""
+    """A size equal to a level is marked after it.
+
+    There is no mark before the first level, or after the last one.
+    """
     for mark, position in {8: 0.5, 16: 1.5, 63: 1.5, 4: 0.5}.items():
         positions = mark_positions(CELLS, [4, 16, 64], {"l2_b": 2, "llc_b": mark})
         assert positions == {position: ["last-level caches"]}
