@@ -77,19 +77,9 @@ def _loop_number(name: str) -> Callable[[str], float]:
     return lambda stdout: float(last_match(_LOOP, stdout, "'Loop time'")[name])
 
 
-def _thermo_row(stdout: str, step: int) -> dict[str, float]:
-    """Return the row of a step, by column names. Raises FomError if there is none."""
-    rows = _thermo_rows(stdout)
-    if step not in rows:
-        raise FomError(f"the thermodynamic table cannot be read: it has no line of step {step}")
-    return rows[step]
-
-
 def _deviation_at_100(stdout: str) -> float:
-    """Return the largest relative deviation from the known state at step 100; 0 in shorter runs."""
-    if _loop_number("steps")(stdout) < 100:
-        return 0.0
-    row = _thermo_row(stdout, 100)
+    """Return the largest relative deviation from the known state at step 100; 0 without its line."""
+    row = _thermo_rows(stdout).get(100, STATE_AT_100)
     deviations = [abs(row[name] / known - 1) for name, known in STATE_AT_100.items()]
     return nan if any(map(isnan, deviations)) else max(deviations)
 
@@ -97,7 +87,10 @@ def _deviation_at_100(stdout: str) -> float:
 def _last_energy(stdout: str) -> float:
     """Return the total energy at the last step."""
     steps = int(_loop_number("steps")(stdout))
-    return _thermo_row(stdout, steps)["TotEng"]
+    rows = _thermo_rows(stdout)
+    if steps not in rows:
+        raise FomError(f"the thermodynamic table cannot be read: it has no line of step {steps}")
+    return rows[steps]["TotEng"]
 
 
 WORKLOAD = Workload(
