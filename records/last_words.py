@@ -49,7 +49,7 @@ def without_marks(line: str) -> str:
 
 #: Words of a warning. The program continues after it, so it states no cause.
 _WARNING = re.compile(r"\bwarn(ing)?s?\b|falling back to|, changing to ", re.IGNORECASE)
-#: Words of an error. The lines before it may be a program's usual output.
+#: Words of an error. Lines before the first error are ignored: they may be usual output.
 _ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
 
 #: Lines that say that something failed, or where, but not why.

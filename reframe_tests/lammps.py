@@ -78,7 +78,7 @@ def _loop_number(name: str) -> Callable[[str], float]:
 
 
 def _deviation_at_100(stdout: str) -> float:
-    """Return the largest relative deviation from the known state at step 100; 0 without its line."""
+    """Return the largest relative deviation from the known state at step 100, if it is printed."""
     row = _thermo_rows(stdout).get(100, STATE_AT_100)
     deviations = [abs(row[name] / known - 1) for name, known in STATE_AT_100.items()]
     return nan if any(map(isnan, deviations)) else max(deviations)

@@ -46,8 +46,8 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
                 self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
             )
         self.set_ranks_per_node(ranks // self.nodes)
-        # `edge` is for the largest cube of ranks that fits with one rank per core. With another
-        # layout, the edge is changed so that a node has the same work.
+        # `edge` holds for the largest cube of ranks with one rank per core. With fewer ranks, each
+        # has a larger cube, so that the work of a node stays the same.
         default_ranks = largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3
         default_edge = self.edge_of_same_work(self.edge, default_ranks // self.nodes)
         edge = self.working_set_edge(default_edge, _ELEMENT_B)

@@ -33,10 +33,11 @@ RECENT_NIGHTS = 6
 #: Largest and smallest number of nights before a night that are its reference.
 MAX_NIGHTS_BEFORE = 30
 MIN_NIGHTS_BEFORE = 20
-#: Number of earlier nights whose means show how far a mean usually lies from the reference.
+#: Number of earlier nights from which the usual distance is computed: how far the mean of
+#: `RECENT_NIGHTS` usually lies from its reference.
 EARLIER_NIGHTS = 200
-#: An alarm is raised if a mean lies more than this many usual distances on the worse side. A
-#: machine then has about one false alarm a year (`python -m tests.studies.alarms`).
+#: An alarm is raised if a mean is worse than its reference by more than this many usual distances.
+#: A machine then has about one false alarm a year (`python -m tests.studies.alarms`).
 ALARM_LIMIT = 3.7
 #: Distances of nights are clipped to this many spreads, so that one odd night raises no alarm.
 _MAX_DISTANCE = 3.0
@@ -171,7 +172,7 @@ class _Series(_Watched):
         return distance - self._share_of_common_part(past) * common_part
 
     def _share_of_common_part(self, past: slice) -> float:
-        """Return the share of the common part of the other series that this series shows.
+        """Return how strongly this series follows the common part of the other series.
 
         It is distance / common part, by least squares, from 0 to `_MAX_SHARE_OF_COMMON_PART`.
         """
@@ -314,7 +315,7 @@ def _median_along(values: Values, axis: int) -> Values:
 
 
 def _common_parts(distances: Values) -> tuple[Values, float]:
-    """Return each series' median distance of the other series in a night, and the median of all.
+    """Return, for each series, the median distance of all others in a night; and that of all.
 
     If too few series were measured, these medians are 0, and the median of all is NaN.
     """

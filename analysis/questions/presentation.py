@@ -251,8 +251,8 @@ def figure_texts(
 
     `ends` are the low and the high end of the interval. An end that is not known is None. The value
     is shown in `unit`. If `unit` is None, the unit in the column's name is used. If there is an
-    interval, value and ends are rounded to two significant digits of the interval's width, but to
-    at most four significant digits of the largest of them.
+    interval, value and ends are rounded to two significant digits of the interval's width. The
+    largest of them is shown with four significant digits at most.
     """
     if value is None:
         return _one_sided(name, *ends), ""

@@ -25,8 +25,8 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 
 #: A remedy with its figures. The columns of an interval end in `_low` and `_high`. Runs without
 #: writes are `off`, and runs with writes `on`.
-#: `price`: time off with the remedy / time off without it; above 1 the remedy costs. It is null for
-#: a level of the writers, which changes nothing without writes.
+#: `price`: time off with the remedy / time off without it; above 1 the remedy costs. It is null if
+#: the remedy is a setting of the writers, which changes nothing without writes.
 #: `gain`: time on without the remedy / time on with it; above 1 the remedy helps.
 #: `written`: the writers' rate with the remedy / their rate without it.
 #: `net`: the application's speed with the remedy / its speed without it, at a share of time with
@@ -36,8 +36,9 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 #: three allocations.
 #: `break_even`: the share of time with traffic above which the net is above 1; null for unpaired
 #: remedies.
-#: `n`: number of pairs that have all four runs. For unpaired remedies, it is the number of
-#: allocations with the remedy or without it, whichever is smaller.
+#: `n`: number of pairs that have all four runs: off and on, with and without the remedy. For
+#: unpaired remedies, it is the number of allocations with the remedy or without it, whichever is
+#: smaller.
 Remedy = dict[str, Any]
 
 
@@ -106,7 +107,7 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
 def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     """Return the figures of a remedy from one speed for each allocation.
 
-    The interval of the net covers the next allocation, since the interval's width follows from the
+    The interval of the net also covers the net of the next allocation: its width follows from the
     scatter between allocations.
     """
     without_remedy = rows.select("off", "on").drop_nulls()
@@ -167,7 +168,7 @@ def _ratio_of_allocations(
 
 
 def remedy_times(run: RunData) -> pl.DataFrame:
-    """Return three rows for each pair of a remedy with a price.
+    """Return three rows for each pair of runs of each remedy that has a price.
 
     The column `with` says what the row has: `traffic`, `remedy` or `both`. `log` is the logarithm
     of the run's time / the time without traffic and without the remedy. In the row `remedy`, `log`

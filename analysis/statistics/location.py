@@ -105,8 +105,8 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     points_below = int(np.argmin([*(signs < 0), False]))
     points_above = int(np.argmin([*(signs[::-1] > 0), False]))
     signs_between = signs[points_below : len(points) - points_above]
-    # If the centre rises through zero once, its sign is undecided at the first and the last of the
-    # points between.
+    # A decided sign at the first or the last of the points between means that the centre crosses
+    # zero more than once.
     if len(signs_between) and (signs_between[0] or signs_between[-1]):
         return Crossing(None, None, None)
     low_end = float(points[points_below - 1]) if points_below else None

@@ -27,8 +27,8 @@ MIN_ONLOAD_S_B = 0.05e-9
 MAX_OFFLOAD_S_B = 0.02e-9
 #: The largest share of a core that traffic took in Groves, Grant and Arnold (2016).
 PUBLISHED_CORE_SHARE = 0.02
-#: Name under which a node's agents record counts -> whether the node is target or origin.
-_END_OF_TOOL = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
+#: Tool, the name under which a node's agents record counts -> the node's end of the writes.
+_END_BY_TOOL = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
 _ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_CPU_TIMES)
 
 
@@ -42,8 +42,8 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent_times = (
-        run.counters.filter(tool.is_in(list(_END_OF_TOOL)), event.is_in(TRAFFIC_CPU_TIMES))
-        .group_by("key", tool.replace(_END_OF_TOOL).alias("end"), maintain_order=True)
+        run.counters.filter(tool.is_in(list(_END_BY_TOOL)), event.is_in(TRAFFIC_CPU_TIMES))
+        .group_by("key", tool.replace(_END_BY_TOOL).alias("end"), maintain_order=True)
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
     )
     if spent_times.is_empty():
@@ -61,7 +61,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     if not runs_of_ends:
         return runs_with_times.clear()
     baseline = runs_with_times.select(
-        *CASE_PAIR_COLUMNS, "end", baseline="arm", counters_off="counters"
+        *CASE_PAIR_COLUMNS, "end", baseline="arm", baseline_counters="counters"
     )
     pairs = pl.concat(paired(rows, pl.col("value")) for rows in runs_of_ends)
     pairs = pairs.join(baseline, on=[*CASE_PAIR_COLUMNS, "end", "baseline"], maintain_order="left")
@@ -69,7 +69,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     return pairs.filter(
         pl.col("role") == "effect",
         pl.col("timetable").is_null(),
-        pl.col("counters") == pl.col("counters_off"),
+        pl.col("counters") == pl.col("baseline_counters"),
         rate_b_s > 0,
     ).with_columns(pl.col("value", "baseline_value").truediv(rate_b_s).name.suffix("_s_b"))
 

@@ -1,4 +1,4 @@
-"""The price of a tool, which shows whether the tool changed the runs that it counted."""
+"""The price of a tool: time with it / time without. It shows whether the tool changed the runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def _tool_prices(run: RunData) -> pl.DataFrame:
         for contrast in run.contrasts
         if (contrast.factor, contrast.kind) == ("tool", "price") and not contrast.at
     }
-    wrapped = run.counters.filter(IS_TOOL_COUNT).select(pl.col("case", "tool").cast(pl.String))
+    counting_tools = run.counters.filter(IS_TOOL_COUNT).select(
+        pl.col("case", "tool").cast(pl.String)
+    )
     rows = []
-    for case, tool in wrapped.unique(maintain_order=True).rows():
+    for case, tool in counting_tools.unique(maintain_order=True).rows():
         price = prices.get((case, tool))
         rows.append(
             {

@@ -202,7 +202,7 @@ class LeadIn:
         self._needed_s.setdefault(writes, []).append(needed_s)
 
     def record_ready(self, writes: Writes, now_s: float) -> None:
-        """Record how long the writers needed that are ready at `now_s`.
+        """Record how long the writers, ready at `now_s`, took since the last run ended.
 
         Nothing is recorded before the first run, since nothing ended before it.
         """

@@ -75,8 +75,8 @@ class RunningTimetable(NamedTuple):
 def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
     """Return the number of messages of a write at a rate.
 
-    It is the requested number, or else the number of messages that take the share `fill` of the
-    requested length.
+    Without a requested number, these are as many messages as can be written in the share `fill` of
+    the requested length.
     """
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 

@@ -115,7 +115,7 @@ async def try_writes(
 
 
 def judged_trial(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimits) -> Trial:
-    """Judge the series of the last measurement of the rates alone."""
+    """Judge the last measurement of the writers without an application."""
     series = _with_rates_alone(rates.series[writes], rates.measured_rates[writes])
     # As in a run, the window begins at full speed: at the end of the first row.
     window_s = (

@@ -27,7 +27,7 @@ def writing_faults(
     intervals of the end of the previous row, and show at least `min_share` of the expected rate.
     The mean rate must be at most `max_share` of the rate alone (without an application). If a rate
     is requested, the mean rate must not exceed it by too much (`_max_rate_b_s`). `figures` are the
-    writer's figures in the window.
+    writer's rows and mean rate within the window.
     """
     rows = all_rows(writer)
     expected = expected_rate(writer)
@@ -37,7 +37,7 @@ def writing_faults(
         fault = "reported no row" if rows_span_window else f"{expected.verb} nothing"
         yield f"{fault} within the window"
         return
-    # A control's row covers all the time since its previous row, so a late row hides nothing.
+    # A control writes nothing and has no expected rate: its rows may be late.
     max_silence_s = limits.late_rows * writer.row_s if expected.rate_b_s else math.inf
     yield from _gaps(rows, window_s, max_silence_s)
     yield from _too_slow(figures, start_s, expected, limits.min_share)

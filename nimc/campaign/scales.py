@@ -1,4 +1,4 @@
-"""Computes what a plan shows of short writes: how much is written at each scale, and warnings.
+"""Computes the figures of a campaign's plan about short writes: bytes at each scale, and warnings.
 
 Short writes follow a timetable, as checkpoints do. An *arm* says what the writers of a run do. A
 *scale* is the number of nodes of a case, from which the number of writers is computed.
@@ -48,7 +48,7 @@ class ScaleRow:
     write_b: float | None
     #: Bytes of all writes of one run; None if the bytes of one write are not known.
     run_b: float | None
-    #: Share of its link's rate that the origin with the most writers uses during a write. It is
+    #: The origin with the most writers uses this share of its link's rate during a write. It is
     #: None if the bytes of a write or the rate of the link are not known.
     link_share: float | None
 

@@ -32,7 +32,8 @@ from records.units import plural
 
 #: Largest width of a comment, characters.
 _WIDTH = 98
-#: Largest time limit of a job that is written, seconds, even if the partition allows longer jobs.
+#: Largest time limit of jobs that the configuration gets, seconds, even if the partition allows
+#: longer jobs.
 _MAX_JOB_S = 4 * 3600
 #: Interfaces with which `srun` starts an application of Open MPI, MPICH or Cray's MPICH.
 _MPI_TYPES = {"pmix", "pmi2", "cray_shasta"}
@@ -224,7 +225,8 @@ def _shape_for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
     """Return the shape of the part of a node that a job can use: its cores, threads and so on.
 
     At some sites, a plugin of Slurm lets jobs use only one thread of each core, or makes them leave
-    cores to the system. `job_look` are the results of a job that requested neither.
+    cores to the system. `job_look` are the results of a job that requested
+    neither threads nor cores for the system.
     """
     kept_cores = max(0, job_look.core_spec - shape.system_cores)
     return replace(

@@ -184,7 +184,7 @@ def verify_crate(
     if signature is None:
         signature_state = "not signed"
     elif allowed_signers is None:
-        signature_state = "signed; --allowed-signers says by whom"
+        signature_state = "signed; give --allowed-signers to see by whom"
     elif signer := archive.signer_of(crate_files[MANIFEST], signature, allowed_signers):
         verification.remarks.append(f"signed by {signer}")
         return verification

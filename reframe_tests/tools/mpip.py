@@ -25,7 +25,7 @@ from records.units import plural
 from reframe_tests.tools.base import FOLDER_PLACEHOLDER, CounterRow, Tool, ToolError, parsed_number
 
 LIBRARY = "libmpiP.so"
-#: One stack frame per call site; mpiP lists ranks only with their call sites.
+#: One stack frame per call site: without call sites (`-k 0`), a report has no figures per rank.
 _STACK_OPTION = "-k 1"
 #: Shell script that starts a rank of the application with mpiP. Arguments: folder, application.
 #: mpiP splits its options at commas and blanks, and the name of a folder may contain some. So the

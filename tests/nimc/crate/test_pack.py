@@ -71,7 +71,7 @@ def test_the_signer_of_a_crate_is_named(
     command("pack", run, "--sign", key)
     text = command("verify", crate, "--allowed-signers", allowed)
     assert text.endswith("\nsigned by ann@site\n")
-    assert "--allowed-signers says by whom" in " ".join(command("verify", crate).split())
+    assert "give --allowed-signers to see by whom" in " ".join(command("verify", crate).split())
     files = files_in(crate)
     reseal(crate, files | {SIGNATURE: files[SIGNATURE][:-20]})
     command("verify", crate, "--allowed-signers", allowed, code=2)
