@@ -27,7 +27,8 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
 
     #: Cells along the edge of each rank's cube.
     edge = variable(int, value=6)
-    #: Particles per cell. The program's test of homogeneity needs particles x steps of about 5,000.
+    #: Particles per cell. The program's test of homogeneity needs 5,000 particles x steps
+    #: or more.
     particles = variable(int, value=500)
     #: Time steps.
     steps = variable(int, value=20)

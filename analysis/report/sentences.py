@@ -36,7 +36,7 @@ REDUCE_SCATTER = (
     " pairs would decide nothing"
 )
 #: The next step after memory contention, if the run has remedies.
-WEIGH_REMEDIES = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
+WEIGH_REMEDIES = "compare the remedies of this run at a share of time with traffic: `{advise}`"
 #: Verdict -> its sentences, in the order in which the next step is chosen.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
@@ -48,7 +48,7 @@ SENTENCES: dict[Verdict, Sentences] = {
         "measure on more nodes, or with longer writes",
     ),
     Verdict.NO_NOISE_FLOOR: Sentences(
-        "The baseline was not repeated in six pairs, so its own differences are not known.",
+        "The baseline was repeated in fewer than six pairs, so its own differences are not known.",
         "add the arm aa, which repeats the baseline, to the campaign's `arms`",
     ),
     Verdict.BASELINE_UNSTABLE: Sentences(
@@ -58,7 +58,7 @@ SENTENCES: dict[Verdict, Sentences] = {
         "look for drift and other load on the nodes, and measure again: `{fresh}`",
     ),
     Verdict.NO_CONTROL: Sentences(
-        "Slower, but origin and target share a host, and no control counts in six of the pairs."
+        "Slower, but origin and target share a host, and no control counts in six pairs or more."
         f" {_ERROR_OF_SLOWER} Lost cores may explain it.",
         "add the control spin to the campaign's `arms`, or take origins on other hosts;"
         f" {_ONE_NODE}",
@@ -75,8 +75,8 @@ SENTENCES: dict[Verdict, Sentences] = {
         "measure with RDMA hardware; this loss is that of the emulation",
     ),
     Verdict.SLOWER: Sentences(
-        f"{_SLOWER} {_ERROR_OF_SLOWER} That memory is the cause is not shown: nothing but the"
-        " writers' reports shows the writes, or nothing shows that they left the cache.",
+        f"{_SLOWER} {_ERROR_OF_SLOWER} That memory is the cause is not shown: either only the"
+        " writers report the writes, or nothing shows that they left the cache.",
         "count what reaches memory, with `factors: {{tool: [none, perf_stat:dram]}}` in the"
         " campaign, or write more than the caches hold, with `injector: {{message: dram}}`",
     ),

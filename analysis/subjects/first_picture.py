@@ -85,7 +85,7 @@ def first_picture_view(run: RunData) -> View | None:
 
 
 def _has_first_levels(row: Result) -> bool:
-    """Return whether all factors of a treatment are at their first levels. Names omit these."""
+    """Return whether all factors of a treatment are at their first levels, which its name omits."""
     return not arm_and_levels(row.arm).levels
 
 

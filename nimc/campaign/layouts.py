@@ -53,7 +53,7 @@ def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[s
         allowed = "one core or more"
         if rank_counts:
             first_counts = ", ".join(map(str, rank_counts[:4]))
-            allowed = f"nodes and cores for {first_counts}, ... ranks in all"
+            allowed = f"nodes and cores for a total of {first_counts}, ... ranks"
         raise InputError(
             f"{case.name}: layout: {AUTO} found; no number of ranks of '{case.check}' fits on"
             f" {plural(cores, 'core')} on {nodes}; allowed: {allowed}"

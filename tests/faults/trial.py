@@ -154,7 +154,7 @@ def plant(host: Host, fault: Fault, name: str) -> Observation:
             samples=_lines(host),
             header_before=header,
             header=header,
-            # Temporary files may be left: the next agent removes those of a killed one.
+            # A killed agent leaves temporary files, which the next agent would remove.
             files=_partial(host),
         )
 
@@ -175,8 +175,8 @@ def _resume(host: Host, name: str) -> Nimc:
     """
     header = _header(host)
     if header and header["finished_s"] is not None:
-        # The path is absolute, since a relative one would begin outside the namespace, where the
-        # file system of the results is not mounted.
+        # The path is absolute: a relative one would begin in the current folder, which is outside
+        # the namespace, where the file system of the results is not mounted.
         run = host.sandbox.work / "results" / header["run"]
         return host.nimc(name, "report", str(run))
     return host.start(name)

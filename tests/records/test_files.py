@@ -302,7 +302,7 @@ def test_a_file_that_a_group_may_write_is_trusted_if_the_group_has_no_other_memb
 def test_a_folder_that_the_primary_group_of_another_user_may_write_is_distrusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Folders of projects often have such a group, which files made in them get as well."""
+    """Folders of projects often have such a group, and new files in them inherit it."""
     tmp_path.chmod(0o775)
     os.chown(tmp_path, 4242, 4242)
     user = pwd.struct_passwd(("alice", "x", 4242, 100, "", "/", ""))

@@ -52,7 +52,7 @@ ALTERNATING = [(c, c % 2, c % 2, 0) for c in range(8)][::-1]
     ("places", "policy", "expected"),
     [
         (USUAL, COMPACT, [*range(16)]),
-        # The next thread is on the other socket; on the same socket, it is at the other cache.
+        # Successive threads alternate between sockets, and within a socket between caches.
         (USUAL, SPREAD, [0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15]),
         (ALTERNATING, COMPACT, [0, 2, 4, 6, 1, 3, 5, 7]),
         (ALTERNATING, SPREAD, [0, 1, 2, 3, 4, 5, 6, 7]),

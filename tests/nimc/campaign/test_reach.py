@@ -127,10 +127,10 @@ def test_sizes_are_looked_up_for_the_last_analysis_and_the_next_larger_number_of
     table = json.loads(TABLE_FILE.read_text())
     assert min_loss(15, 7, controlled=False) == table["slower"]["12"]["8"]
     assert min_loss(12, 8, controlled=True) == table["above_control"]["12"]["8"]
-    # One of 2^6 exchanges is more likely than a quarter of 0.05. There is no analysis after five
-    # pairs.
+    # The least p of six pairs, 1 / 2^6, exceeds the level of the first analysis, 0.05 / 4. There is
+    # no analysis after five pairs.
     assert [min_loss(pairs, 1, controlled=True) for pairs in (5, 6)] == [None, None]
-    # The least p of six pairs is 3^-6, more than a quarter above 0.04 / 64.
+    # The least p of six pairs, 1 / 3^6, exceeds the level of the first analysis, 0.04 / 64 / 4.
     assert min_loss(6, 64, controlled=False) is None
     sizes = [table["within"][str(pairs)]["8"] for pairs in PAIRS]
     assert pairs_for_no_effect(sizes[4], 7) == PAIRS[4]
@@ -222,10 +222,11 @@ def test_with_more_effects_more_runs_of_the_baseline_follow_right_after_writes(e
 
 
 def test_above_64_pairs_the_size_that_can_be_shown_follows_from_quantiles_of_students_t():
-    """The ninth analysis is at 96 pairs. It has a quarter of the error that eight have left.
+    """The ninth analysis is at 96 pairs. It may use a quarter of the error that the
+    first eight analyses left.
 
-    Half a standard error is added, of the pairs in which one baseline run is after writes. These
-    are 40 of 81.
+    Half a standard error is added. It is that of the pairs in which one baseline run is after
+    writes, 40 of 81.
     """
     error = 0.25 * 0.75**8
     for controlled, level, runs in ((False, 0.04, 1.5), (True, 0.05, 2.0)):
