@@ -124,7 +124,7 @@ def test_foreign_writes_and_a_stopped_writer_are_detected(cluster: Cluster) -> N
     limits = {**UNJUDGED, "foreign_share": AcceptanceLimits.foreign_share}
     allowed = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=180)
     writes = {"injector": "perftest", "devices": ("rxe0",)}
-    command = ["sh", "-c", _APPLICATION.format(done=folder / "done", melt=mini.MELT)]
+    command = ["sh", "-c", _APPLICATION.format(done=folder / "done", melt=mini.LAMMPS_OUTPUT)]
     # The figures of merit are not read, since ReFrame takes a minute to start on an emulated
     # processor.
     plan = mini.plan(folder, ["off", "on"], command, writes, limits=allowed, read_by_check=True)
