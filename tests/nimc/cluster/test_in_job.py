@@ -350,10 +350,16 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
     assert (blind.sees_lock, blind.unseen) == (False, ["/not/there"])
 
 
+def without_miniclusters(host):
+    """The host without the interfaces of miniclusters, which come and go with other tests."""
+    interfaces = [port for port in host.interfaces if not port.name.startswith("nimc-")]
+    return replace(host, interfaces=interfaces)
+
+
 def test_a_node_reports_its_host_and_its_injectors(tmp_path):
     look_from_node(tmp_path, 0, tmp_path)
     (report,) = in_job.read_job_look(tmp_path, 1).nodes
-    assert report.host == detect()
+    assert without_miniclusters(report.host) == without_miniclusters(detect())
     assert report.injectors["spin"] is None
 
 
