@@ -90,8 +90,8 @@ def misrouted_traffic(
 ) -> Iterator[str]:
     """Yield a line for each rail that passed forbidden bytes, or that did not pass required bytes.
 
-    A rail is an RDMA device of a node. Bytes received and sent by all targets are added up. Up to
-    `rail_share` of all bytes is ignored as other traffic.
+    A rail is one of several network devices of a node. Bytes received and sent by all targets are
+    added up. Up to `rail_share` of all bytes is ignored as other traffic.
     """
     if not rails or not rails.required:
         return
