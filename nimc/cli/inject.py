@@ -71,6 +71,8 @@ def inject_command(
 
     if command and "--json" in options.names_given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
+    if output is not None and output.exists():  # perhaps a record, which cannot be made again
+        raise InputError(f"--output: {output} exists; allowed: a new file")
     if command:
         options.require_program("COMMAND", command[0])
     requested_writes = RequestedWrites(

@@ -21,7 +21,7 @@ from nimc.run.verify import FindingKind, IntegrityFinding, Verification, verify
 from records import chain, files
 from records.calls import PACKED_CAMPAIGN
 from records.errors import InputError, NimcError
-from records.run import load_header
+from records.run import RunHeader, load_header
 from records.run_folder import reason_to_distrust_run
 
 #: Patterns of the files in a run's folder that go into its crate. The outputs of writers and of
@@ -84,11 +84,15 @@ def pack(
     The same run always gives the same bytes, except for the signature. Returns facts about the
     crate: path, size, number of files, SHA-256 of the manifest, head of the chain (None if the
     samples are in no chain), and whether the run is finished. Raises InputError if the run belongs
-    to another user, is being measured, or has faults.
+    to another user, is being measured, or has faults, and if `crate` exists but is no crate of this
+    run.
     """
     if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
-    finished = load_header(run).finished_s is not None
+    header = load_header(run)
+    if crate.exists():
+        _require_crate_of(header, crate)
+    finished = header.finished_s is not None
     # If an unfinished run were not locked, samples could be added while it is read. Then the crate
     # might lack the counters of these samples, or have samples that the printed head does not
     # cover.
@@ -121,6 +125,18 @@ def pack(
         "head": verification.head,
         "finished": finished,
     }
+
+
+def _require_crate_of(header: RunHeader, crate: Path) -> None:
+    """Raise InputError if an existing file is not a crate of the run with this header."""
+    allowed = f"allowed: a new file, or a crate of {header.run}"
+    try:
+        with open_crate(crate) as (_, run):
+            packed = load_header(run)
+    except NimcError:
+        raise InputError(f"{crate}: exists, and is no crate; {allowed}") from None
+    if (packed.run, packed.digest) != (header.run, header.digest):
+        raise InputError(f"{crate}: is a crate of {packed.run}; {allowed}")
 
 
 # Opens and verifies crates. First the files are compared with the manifest, then the signature is

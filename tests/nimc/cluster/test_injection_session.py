@@ -13,6 +13,7 @@ from records.errors import InputError, MachineError
 from records.injected import InjectionHead
 from records.interrupts import Interrupts
 from tests.commands import Command
+from tests.messages import assert_message
 from tests.records.machine.made import machine
 from tests.reframe_tests.reframe_call import script
 
@@ -43,6 +44,14 @@ def test_invalid_options_are_refused_in_one_line(
 ) -> None:
     argv = ["inject", "--machine", "localhost", "--results", tmp_path / "new", *words.split()]
     assert command.refused(*argv).startswith(line)
+
+
+def test_an_existing_file_is_not_replaced_by_a_record(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    file.write_text("{}")
+    line = command.refused("inject", "--machine", "localhost", "-o", file, "--", "true")
+    assert_message(line, "--output", f"{file}", allowed="a new file")
+    assert file.read_text() == "{}"
 
 
 def test_only_the_writes_are_judged(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from nimc.crate.archive import SIGNATURE, make_zip, read_zip
 from nimc.crate.pack import run_files, verify_crate
 from tests.captures import RUN_QUICK
 from tests.commands import Command
+from tests.messages import assert_message
 from tests.nimc.crate.conftest import AUTHORS, reseal
 
 
@@ -97,6 +98,22 @@ def test_a_run_with_faults_or_links_is_not_packed(
     command("pack", run, code=2)
     assert "stream.jsonl:1: chain" in command.err
     assert not run.with_name(f"{run.name}.zip").exists()
+
+
+def test_a_crate_is_replaced_only_by_a_crate_of_the_same_run(
+    run: Path, crate: Path, tmp_path: Path, command: Command
+) -> None:
+    command("pack", run, "--license", "CC0-1.0")
+    assert b"CC0-1.0" in files_in(crate)["LICENSE"]
+    other = tmp_path / "other.zip"
+    command("pack", RUN_QUICK, "-o", other)
+    text = tmp_path / "notes.txt"
+    text.write_text("no crate\n")
+    for file, words in ((other, f"is a crate of {RUN_QUICK.name}"), (text, "is no crate")):
+        content = file.read_bytes()
+        line = command.refused("pack", run, "-o", file)
+        assert_message(line, f"{file}", words, allowed=f"a new file, or a crate of {run.name}")
+        assert file.read_bytes() == content
 
 
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
