@@ -8,12 +8,12 @@ that keeps the writers' cores busy and writes nothing.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from analysis.effects.power import min_loss, pairs_for_no_effect, share_after_writes
@@ -23,19 +23,19 @@ from analysis.statistics.interval import MIN_VALUES
 from nimc.campaign.allocations import Variation, variation
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
-from records.campaign import Campaign
+from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.groups import grouped
-from records.run import own_runs
+from records.run import RequestedEntry, entries_of, own_runs
 from records.text import first_names
 from records.units import percentage, plural
 
 if TYPE_CHECKING:
     import polars as pl
 
-#: Spread that is assumed if no earlier run on the machine has A/A pairs.
+#: Spread that is assumed if no earlier run of the case on the machine has A/A pairs.
 _DEFAULT_SPREAD = 0.01
-#: Number of the machine's latest campaign runs that are read to find spreads.
+#: Number of the latest campaign runs of the cases that are read to find spreads.
 _MAX_RUNS = 10
 #: Largest number of cases that a printed line names.
 _MAX_NAMES = 6
@@ -43,67 +43,79 @@ _MAX_NAMES = 6
 _ENOUGH_PAIRS = 96
 
 
+#: The check of a case, and its settings and levels as text. Equal cases have equal identities.
+_Identity = tuple[str, str]
+
+
 @dataclass(frozen=True)
-class Spreads:
-    """Spreads of the application's runs on a machine, and how its allocations differ.
+class Spread:
+    """Spread of the runs of a case."""
 
-    Both are measured in earlier runs of campaigns.
-    """
-
-    #: Folder of the campaign run in which the spreads were measured; None if there is none.
+    share: float = _DEFAULT_SPREAD
+    #: Folder of the campaign run in which it was measured; None if it is assumed.
     run: str | None = None
-    spread_by_case: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PastRuns:
+    """What earlier campaign runs of the same cases on a machine show."""
+
+    spreads: Mapping[_Identity, Spread] = field(default_factory=dict)
     #: Variation between allocations in the last campaign run with several allocations of a case;
     #: None if there is no such run.
     variation: Variation | None = None
 
-    def spread_of(self, case: str) -> float:
-        """Return the spread of a case.
-
-        If it was not measured, return the median of the measured cases; if there are none, 1 %.
-        """
-        spreads = self.spread_by_case.values() or [_DEFAULT_SPREAD]
-        return self.spread_by_case.get(case) or median(spreads)
-
-    @property
-    def source(self) -> str:
-        """Return where the spreads come from."""
-        return f"of {self.run}" if self.run else "of 1 %, since no run here repeated its baseline"
+    def spread_of(self, case: Entry) -> Spread:
+        """Return the spread of a case, which is assumed if no run measured it."""
+        return self.spreads.get(_identity(case), Spread())
 
 
-def last_spreads(results: Path, machine: str) -> Spreads:
-    """Return the spreads in the machine's last campaign run with enough A/A pairs.
+def _identity(case: Entry | RequestedEntry) -> _Identity:
+    return case.check, json.dumps(case.set, sort_keys=True)
 
-    The variation comes from its last campaign run in which a case has several allocations. Only the
-    latest campaign runs are read.
+
+def past_runs(results: Path, machine: str, cases: Iterable[Entry]) -> PastRuns:
+    """Return what the latest campaign runs of these cases on a machine show.
+
+    The spread of a case is that of its last campaign run with enough A/A pairs. Cases are the same
+    if their checks, settings and levels are.
     """
-    started_s_by_path = {
-        path: header.started_s for path, header in own_runs(results) if header.machine == machine
-    }
-    latest_first = sorted(started_s_by_path, key=lambda path: started_s_by_path[path], reverse=True)
-    latest = Spreads()
-    for path in latest_first[:_MAX_RUNS]:
+    planned = set(map(_identity, cases))
+    runs: list[tuple[float, Path, dict[str, _Identity]]] = []
+    for path, header in own_runs(results):
+        identities = {entry.name: _identity(entry) for entry in entries_of(header) or []}
+        same = {case: known for case, known in identities.items() if known in planned}
+        if same and header.machine == machine:
+            runs.append((header.started_s, path, same))
+    past = PastRuns()
+    for _, path, same in sorted(runs, reverse=True)[:_MAX_RUNS]:
         with suppress(InputError, OSError):
-            pairs = _pairs_in(path)
-            if not latest.run and (spread_by_case := spreads(pairs)):
-                latest = replace(latest, run=str(path), spread_by_case=spread_by_case)
-            if latest.variation is None:
-                latest = replace(latest, variation=variation(pairs))
-        if latest.run and latest.variation:
+            pairs = _pairs_in(path, same)
+            new_spreads = {
+                same[case]: Spread(share, str(path)) for case, share in spreads(pairs).items()
+            }
+            past = PastRuns({**new_spreads, **past.spreads}, past.variation or variation(pairs))
+        if past.variation and planned <= past.spreads.keys():
             break
-    return latest
+    return past
 
 
-def _pairs_in(run: Path) -> pl.DataFrame:
+def _pairs_in(run: Path, cases: Collection[str]) -> pl.DataFrame:
     # Not at the top: the import of Polars takes 0.2 s and is not needed if there is no earlier run.
+    import polars as pl
+
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judge_samples, pair_table
 
-    return pair_table(judge_samples(read_run(run).frame))
+    samples = read_run(run).frame.filter(pl.col("case").cast(pl.String).is_in(cases))
+    return pair_table(judge_samples(samples))
 
 
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:
-    """Return case -> spread of a run, from the A/A pairs of each case that has enough of them."""
+    """Return case -> spread of a run, from the A/A pairs of each case that has enough of them.
+
+    Cases whose figures are all equal are left out.
+    """
     import polars as pl
 
     arms = pairs["arm"].cast(pl.String).unique()
@@ -112,7 +124,7 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     case_spreads = (
         aa_pairs.group_by(pl.col("case").cast(pl.String))
         .agg(spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len())
-        .filter(pl.col("pairs") >= MIN_VALUES)
+        .filter((pl.col("pairs") >= MIN_VALUES) & (pl.col("spread") > 0))
     )
     return dict(case_spreads.select("case", "spread").iter_rows())
 
@@ -123,6 +135,8 @@ class Reach:
 
     case: str
     spread: float
+    #: Folder of the campaign run in which the spread was measured; None if it is assumed.
+    spread_run: str | None
     #: Number of the campaign's questions (docs/campaigns.md). The probability of a wrong verdict is
     #: bounded over all of them together.
     family: int
@@ -162,7 +176,7 @@ class Reach:
         )
 
 
-def reaches_of(planned: Plan, campaign: Campaign, past_spreads: Spreads) -> list[Reach]:
+def reaches_of(planned: Plan, campaign: Campaign, past: PastRuns) -> list[Reach]:
     """Return the reach of each case that ends in a verdict.
 
     Two kinds of cases have no verdict: cases without writes, and sweeps, from which a model is
@@ -175,14 +189,15 @@ def reaches_of(planned: Plan, campaign: Campaign, past_spreads: Spreads) -> list
     effects = [(case, name) for case, name in case_treatments if not arm_of(name).silent]
     with_effects = {case for case, _ in effects}
     family = len(hypotheses(effects))
+    spread_by_case = {entry.name: past.spread_of(entry) for entry in campaign.cases}
     return [
-        _case_reach(case, family, campaign.margin, past_spreads.spread_of(case.case))
+        _case_reach(case, family, campaign.margin, spread_by_case[case.case])
         for case in planned.cases
         if case.case in with_effects and case.case not in swept
     ]
 
 
-def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
+def _case_reach(case: Case, family: int, margin: float, spread: Spread) -> Reach:
     pairs = (case.pairs_least, case.pairs_most)
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
     share_after = _share_after_writes(case)
@@ -191,12 +206,14 @@ def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
         min_loss(pair_count, family, share_after, controlled=controlled) for pair_count in pairs
     )
     least_at_floor, least_at_cap = (
-        None if loss is None else max(math.expm1(loss * spread), margin) for loss in least_losses
+        None if loss is None else max(math.expm1(loss * spread.share), margin)
+        for loss in least_losses
     )
-    pairs_for_none = pairs_for_no_effect(math.log1p(margin) / spread, family, share_after)
+    pairs_for_none = pairs_for_no_effect(math.log1p(margin) / spread.share, family, share_after)
     return Reach(
         case=case.case,
-        spread=spread,
+        spread=spread.share,
+        spread_run=spread.run,
         family=family,
         roles=roles,
         pairs=pairs,
@@ -222,6 +239,20 @@ def lines(reaches: Iterable[Reach]) -> list[str]:
     """Return a line for each different reach, with the cases that have this reach."""
     cases_by_line = grouped((case_reach.line, case_reach.case) for case_reach in reaches)
     return [f"{first_names(cases, _MAX_NAMES)}: {line}" for line, cases in cases_by_line.items()]
+
+
+def spread_sources(reaches: Iterable[Reach]) -> Iterator[str]:
+    """Yield a sentence for each campaign run with spreads, and one for assumed spreads."""
+    cases_by_run = grouped((case_reach.spread_run, case_reach.case) for case_reach in reaches)
+    for run, cases in cases_by_run.items():
+        names = first_names(cases, _MAX_NAMES)
+        if run is None:
+            yield (
+                f"A spread of {percentage(_DEFAULT_SPREAD)} is assumed, since no run here repeated"
+                f" the baseline: {names}."
+            )
+        else:
+            yield f"Spread of single runs in {run}: {names}."
 
 
 def warnings(reaches: Sequence[Reach]) -> Iterator[str]:

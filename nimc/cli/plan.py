@@ -15,7 +15,7 @@ from analysis.display.lines import Line, broken_command, duration, wrapped
 from nimc.campaign import allocations, reach
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN_PLACEHOLDER, Case, Plan, Request
-from nimc.campaign.reach import Reach, Spreads
+from nimc.campaign.reach import Reach
 from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
 from nimc.cli.answer import Answer, Listing, prints_answer, prose
@@ -56,13 +56,13 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     feasibility = request.feasibility()
     scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
-    spreads = reach.last_spreads(results, machine)
+    past = reach.past_runs(results, machine, request.campaign.cases)
     # The probability of a wrong verdict is bounded over all requested cases together, even cases
     # that cannot run. So the reach of a case is computed from the plan of all cases.
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reaches = [
         case_reach
-        for case_reach in reach.reaches_of(whole_plan, request.campaign, spreads)
+        for case_reach in reach.reaches_of(whole_plan, request.campaign, past)
         if case_reach.case not in feasibility.omission_reasons
     ]
     all_warnings = [
@@ -78,7 +78,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         "why": feasibility.why,
         "scales": [vars(row) for row in scale_rows],
         "reach": [vars(case_reach) for case_reach in reaches],
-        "allocations": spreads.variation and spreads.variation.as_dict(),
+        "allocations": past.variation and past.variation.as_dict(),
         "warnings": all_warnings,
         "matrix": [vars(cell) for cell in feasibility.matrix.cells],
     }
@@ -95,11 +95,11 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         ]
         remarks += all_warnings
         yield from (f"{planned.campaign} on {machine}", "", _case_listing(planned, remarks), "")
-        yield from _reach_lines(reaches, spreads)
+        yield from _reach_lines(reaches)
         multi_node_cases = {case_reach.case for case_reach in reaches if not case_reach.one_host}
         if cases := [case for case in planned.cases if case.case in multi_node_cases]:
             # All cases have the same numbers of pairs and blocks, so advice for one case is enough.
-            yield from (wrapped(allocations.advice(spreads.variation, cases[0])), "")
+            yield from (wrapped(allocations.advice(past.variation, cases[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scale_parts(scale_rows, machine, request.machine.nodes)
         if planned.cases:
@@ -163,17 +163,16 @@ def _command_lines(planned: Plan) -> list[str]:
     return lines
 
 
-def _reach_lines(reaches: list[Reach], spreads: Spreads) -> list[str]:
+def _reach_lines(reaches: list[Reach]) -> list[str]:
     """Return lines with the smallest effect of each case that 90 % of runs of the campaign show.
 
     There are no lines if no case has effects.
     """
     if not reaches:
         return []
-    title = (
-        f"What 90 % of runs of the campaign show, with a spread of single runs {spreads.source}:"
-    )
-    return [wrapped(title), "", *map(wrapped, reach.lines(reaches)), ""]
+    title = "What 90 % of runs of the campaign show:"
+    sources = reach.spread_sources(reaches)
+    return [title, "", *map(wrapped, reach.lines(reaches)), "", *map(wrapped, sources), ""]
 
 
 def _case_listing(planned: Plan, remarks: list[str]) -> Listing:

@@ -22,7 +22,7 @@ import numpy as np
 
 from analysis.effects.result import Verdict
 from nimc.campaign.plan import Case, block_sizes
-from nimc.campaign.reach import Reach, Spreads, reaches_of
+from nimc.campaign.reach import PastRuns, Reach, reaches_of
 from nimc.campaign.request import load_request
 from records.campaign import Campaign
 from records.checkout import ROOT
@@ -113,7 +113,7 @@ def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
     planned = request.plan()
     cases = {case.case: case for case in planned.cases}
     alike: dict[tuple[object, ...], tuple[Kind, list[str]]] = {}
-    for case_reach in reaches_of(planned, request.campaign, Spreads()):
+    for case_reach in reaches_of(planned, request.campaign, PastRuns()):
         case = cases[case_reach.case]
         names = tuple((treatment.name, treatment.baseline) for treatment in case.treatments)
         kind = Kind(request.campaign, case, case_reach)

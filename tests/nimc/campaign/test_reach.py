@@ -26,14 +26,9 @@ from analysis.effects.result import Verdict
 from analysis.statistics import evidence
 from analysis.statistics.interval import Estimate, Interval
 from nimc.campaign.cases import evenly_spaced
-from nimc.campaign.reach import (
-    Spreads,
-    last_spreads,
-    reaches_of,
-    warnings,
-)
+from nimc.campaign.reach import PastRuns, Spread, past_runs, reaches_of, warnings
 from nimc.campaign.request import load_request
-from records.campaign import SweepRequest
+from records.campaign import Entry, SweepRequest
 from records.checkout import ROOT
 from records.order import pair_order
 from tests.analysis.contention.made_sweeps import noisy_sweep
@@ -79,7 +74,7 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
     """
     request = load_request(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned, campaign = request.plan(), request.campaign
-    can_show = reaches_of(planned, campaign, Spreads())
+    can_show = reaches_of(planned, campaign, PastRuns())
     assert list(warnings(can_show)) == []
     assert campaign.margin is not None
     swept = [entry.sweep for entry in campaign.cases if entry.sweep]
@@ -236,22 +231,38 @@ def test_above_64_pairs_the_size_that_can_be_shown_follows_from_quantiles_of_stu
         assert loss == pytest.approx(apart * math.sqrt(runs / 96) + carried)
 
 
-def test_the_spread_comes_from_the_last_run_that_repeats_its_baseline(tmp_path):
-    aa_case = Case(
-        name="melt", unit="s", better="lower", base=10.0, effects={"on": 1.5, "aa": 1.0}, noise=0.02
-    )
-    write_run(tmp_path / "old", samples(aa_case, pairs=400, seed=1), header(started_s=1.0))
-    bare = Case(name="melt", unit="s", better="lower", base=10.0, effects={"on": 1.5})
-    new_samples = samples(bare, blocks=2, pairs=6, seed=2)
-    write_run(tmp_path / "new", new_samples, header(started_s=2.0))
-    spreads = last_spreads(tmp_path, header().machine)
-    assert spreads.run == str(tmp_path / "old")
-    assert spreads.variation is not None, "the last run has two allocations"
-    assert (
-        spreads.spread_of("melt") == spreads.spread_of("another") == pytest.approx(0.02, rel=0.15)
-    )
-    assert last_spreads(tmp_path, "another").spread_of("melt") == 0.01
-    assert last_spreads(tmp_path / "none", "m") == Spreads()
+def melt(*, steps: int, aa: bool = True) -> tuple[Case, dict[str, object]]:
+    """Return a case of LAMMPS with a spread of 2 %, and what the header of its run says of it."""
+    effects = {"on": 1.5, **({"aa": 1.0} if aa else {})}
+    case = Case(name="melt", unit="s", better="lower", base=10.0, effects=effects, noise=0.02)
+    entry = {"check": "lammps", "case": "melt", "set": {"steps": steps}}
+    return case, {"campaign": {"workloads": [entry]}}
+
+
+def test_the_spread_of_a_case_is_that_of_its_last_run_which_repeats_its_baseline(tmp_path):
+    case, resolved = melt(steps=100)
+    old = header(started_s=1.0, resolved=resolved)
+    write_run(tmp_path / "old", samples(case, pairs=400, seed=1), old)
+    bare, resolved = melt(steps=100, aa=False)
+    new = header(started_s=2.0, resolved=resolved)
+    write_run(tmp_path / "new", samples(bare, blocks=2, pairs=6, seed=2), new)
+    other, resolved = melt(steps=200)
+    longer = header(started_s=3.0, resolved=resolved)
+    write_run(tmp_path / "longer", samples(replace(other, noise=0.05), pairs=400, seed=3), longer)
+    same = Entry(check="lammps", case="renamed", set={"steps": 100})
+    past = past_runs(tmp_path, header().machine, [same])
+    assert past.variation is not None, "the last run of the case has two allocations"
+    assert past.spread_of(same).run == str(tmp_path / "old")
+    assert past.spread_of(same).share == pytest.approx(0.02, rel=0.15)
+    # Another application, other settings and another machine say nothing about a case.
+    for machine, entry in (
+        (old.machine, Entry(check="stream", case="melt", set={"steps": 100})),
+        (old.machine, Entry(check="lammps", case="melt", set={"steps": 300})),
+        ("another", same),
+    ):
+        assert past_runs(tmp_path, machine, [entry]) == PastRuns()
+        assert past_runs(tmp_path, machine, [same, entry]).spread_of(entry) == Spread(0.01, None)
+    assert past_runs(tmp_path / "none", old.machine, [same]) == PastRuns()
 
 
 def test_a_case_without_writes_has_no_verdict(tmp_path):
@@ -259,7 +270,7 @@ def test_a_case_without_writes_has_no_verdict(tmp_path):
     for arms, cases in (("off, aa", []), ("off, on, aa", ["stream"])):
         file.write_text(f"name: c\nworkloads: [{{check: stream, expect: 5s}}]\narms: [{arms}]\n")
         request = load_request(file, "localhost")
-        reaches = reaches_of(request.plan(), request.campaign, Spreads())
+        reaches = reaches_of(request.plan(), request.campaign, PastRuns())
         assert [reach.case for reach in reaches] == cases
 
 
@@ -269,7 +280,8 @@ def test_the_plan_says_what_the_campaign_can_show_and_warns_of_what_it_cannot(tm
     text = "name: c\nworkloads: [{check: stream, expect: 5s}]\narms: [off, on, aa]\n"
     file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")
     shown = " ".join(command("plan", file, "--machine", "localhost", "--results", tmp_path).split())
-    assert "90 % of runs of the campaign show, with a spread of single runs of 1 %" in shown
+    assert "What 90 % of runs of the campaign show:" in shown
+    assert "A spread of 1 % is assumed, since no run here repeated the baseline: stream." in shown
     losses = [100 * math.expm1(0.01 * min_loss(pairs, 1, controlled=False)) for pairs in (6, 24)]
     # A loss below the margin may end as 'no effect', and is not promised.
     assert f"slower by {losses[0]:.2g} % in 6 pairs, by 2 % in 24 pairs" in shown
