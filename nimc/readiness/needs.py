@@ -85,7 +85,7 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
     """Return the finding about the machine's ReFrame configuration, which ReFrame must accept."""
     subject = f"configs/{name}.py"
     if not path.is_file():
-        remedy = "copy configs/example_slurm.py and adapt it, see docs/add-a-machine.md"
+        remedy = _remedy_without_file(name, other_file=f"site/{name}.yaml")
         return fault_finding(subject, "no such file", remedy, needed=True)
     if settings.fault:
         line = f"line {settings.fault_line}: " if settings.fault_line else ""
@@ -104,11 +104,20 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
     return HostFinding(subject, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
 
 
+def _remedy_without_file(name: str, other_file: str) -> str:
+    """Return what to do if a machine has only one of its two files, `other_file`."""
+    init = command("init", name)
+    return f"restore the file, or remove {other_file} and write both anew: `{init}`"
+
+
 def site_file(facts: Facts) -> HostFinding:
     """Return the finding about the machine's site file, which must be valid."""
     subject, machine = f"site/{facts.name}.yaml", facts.machine
     if machine is None:
-        return fault_finding(subject, facts.site_fault, "see site/example_slurm.yaml", needed=True)
+        remedy = "see site/example_slurm.yaml"
+        if not (facts.config.parents[1] / subject).exists():
+            remedy = _remedy_without_file(facts.name, other_file=f"configs/{facts.name}.py")
+        return fault_finding(subject, facts.site_fault, remedy, needed=True)
     detail = f"origins: {machine.origins.policy}; injector: {machine.injector}"
     return HostFinding(subject, "ok", detail, needed=True)
 

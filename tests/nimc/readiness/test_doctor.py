@@ -202,6 +202,19 @@ def test_invalid_files_and_needed_findings_keep_a_machine_from_being_ready(root)
     assert "injectr" in finding_of(diagnosis, "site/box.yaml").detail
 
 
+@pytest.mark.usefixtures("quick_findings")
+@pytest.mark.parametrize(
+    ("missing", "left"), [("configs/box.py", "site/box.yaml"), ("site/box.yaml", "configs/box.py")]
+)
+def test_a_machine_with_one_of_its_files_is_not_copied_from_the_example(root, missing, left):
+    (root / missing).unlink()
+    finding = finding_of(examine("box", root=root), missing)
+    assert (finding.state, finding.needed) == ("missing", True)
+    assert f"remove {left} " in finding.remedy
+    assert "nimc init box" in finding.remedy
+    assert "example" not in finding.remedy
+
+
 def test_a_machine_without_files_is_refused_with_the_known_ones(root):
     with pytest.raises(InputError, match=r"'bix'.*: box$"):
         examine("bix", root=root)
