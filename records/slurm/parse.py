@@ -151,10 +151,14 @@ class PendingJob:
 
     reason: str = ""
     start: str = ""
+    #: Whether its nodes are allocated but not ready yet. In a cloud they boot for minutes.
+    has_nodes: bool = False
 
     @property
     def line(self) -> str:
         """The reason and the expected start in words."""
+        if self.has_nodes:
+            return "waits for its nodes, which boot or are prepared"
         reason = f" ({self.reason})" if self.reason else ""
         start = f", expected to start {self.start}" if self.start else ""
         remedy = f": {limit_remedy(self.limit_reason)}" if self.limit_reason and not start else ""
@@ -191,11 +195,13 @@ def jobs_in_folder(
         if not job.isdigit() or "\0" in path or (state == "CG" and not completing):
             continue
         if Path(os.path.realpath(f"/{path}")).is_relative_to(folder):
-            jobs.setdefault(job, _pending(start, reason) if state == "PD" else None)
+            jobs.setdefault(job, _pending(state, start, reason))
     return jobs
 
 
-def _pending(start: str, reason: str) -> PendingJob:
+def _pending(state: str, start: str, reason: str) -> PendingJob | None:
+    if state != "PD":
+        return PendingJob(has_nodes=True) if state == "CF" else None
     return PendingJob(
         reason="" if reason in ("None", "(null)") else reason,
         start=start.replace("T", " ") if start[:1].isdigit() else "",

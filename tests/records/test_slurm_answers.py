@@ -69,6 +69,16 @@ def test_only_lines_of_jobs_name_jobs() -> None:
     assert parse.jobs_in_folder(Path("/run/stage"), "\n".join(lines)) == {"7": None}
 
 
+def test_a_job_whose_nodes_boot_waits_for_them() -> None:
+    """The line is of Slurm 22.05.8, while nodes in the state CLOUD were powered up."""
+    line = "502|CF|2026-12-02T01:39:41|None|/run/stage"
+    pending = parse.jobs_in_folder(Path("/run/stage"), line)["502"]
+    assert pending
+    assert pending.limit_reason is None
+    assert "waits for its nodes" in pending.line
+    assert "2026" not in pending.line  # the time at which the nodes were allocated
+
+
 @pytest.mark.parametrize(
     ("text", "other"),
     [("StartTime=2026", "StartTime=x"), ("NodeCnt=1", "NodeCnt=x"), ("State", "")],
