@@ -35,9 +35,11 @@ _NO_GUID = "0000:0000:0000:0000"
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
 #: Speed of a lane of PCIe, such as `32.0 GT/s PCIe`; older kernels print `8 GT/s`.
 _PCIE_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
-#: Lanes of at least this speed, GT/s, send 130 bits for 128 bits of data. Slower lanes send 10 bits
-#: for 8 bits.
-_LONG_CODE_GT_S = 8.0
+#: Speed of a lane of PCIe, GT/s -> the share of packets in what lanes of at least this speed send.
+#: They send 10 bits for 8 bits of packets, then 130 bits for 128, then flits of 256 bytes: 236 of
+#: transaction packets, 6 of the data link layer, and 14 of checksums and error correction (PCI
+#: Express Base Specification, revision 6.0).
+_PACKET_SHARES = {0.0: 8 / 10, 8.0: 128 / 130, 64.0: 242 / 256}
 #: Largest number of lanes of a PCIe link. A larger number in sysfs means that it is unknown.
 _MOST_LANES = 32
 #: Beginnings of the GIDs of IPv4 addresses, and of link-local IPv6 addresses.
@@ -412,7 +414,8 @@ def _link_b_s(path: Path) -> float | None:
     if speed is None or lanes is None or not 1 <= lanes <= _MOST_LANES:
         return None
     gt_s = float(speed[1])
-    return lanes * gt_s * 1e9 / 8 * (128 / 130 if gt_s >= _LONG_CODE_GT_S else 8 / 10)
+    least_gt_s = max(known_gt_s for known_gt_s in _PACKET_SHARES if known_gt_s <= gt_s)
+    return lanes * gt_s * 1e9 / 8 * _PACKET_SHARES[least_gt_s]
 
 
 def _cxi_ports(path: Path, layer: str) -> list[Port]:

@@ -330,6 +330,8 @@ def test_init_prefers_other_fabrics_to_ethernet_of_the_same_rate():
         ({"0002:00:00.0": ("8.0 GT/s PCIe", "8"), "0002:01:00.0": ("16.0 GT/s PCIe", "16")}, 63.0),
         # Gen2 sends 10 bits for 8 bits of data: 5 x 8 x 0.8 Gbit/s.
         ({"0002:01:00.0": ("5.0 GT/s PCIe", "8")}, 32.0),
+        # Gen6 sends flits of 256 bytes, of which 242 are packets: 64 x 16 x 242/256 Gbit/s.
+        ({"0002:01:00.0": ("64.0 GT/s PCIe", "16")}, 968.0),
         # A virtual function, and a link that is down.
         ({"0002:01:00.0": ("Unknown", "0")}, None),
         ({"0002:01:00.0": ("2.5 GT/s PCIe", "255")}, None),
