@@ -2,8 +2,8 @@
 
 `reframe_tests/NAME.py` has the check NAME and its record `WORKLOAD`: the numbers in the output, the
 figure of merit, and what proves the result. This module uses the standard library only. Compute
-nodes may have no other packages, and the conductor, which runs there, imports this module even for
-checks without a record.
+nodes may have no other packages, and `conduct.py`, which starts the conductor there, imports this
+module even for checks without a record.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class Result:
     def verdict_text(self) -> str:
         """The verdict as it is shown: `no effect: typical run within 2 %`.
 
-        If writes were emulated, every verdict on the effect says so.
+        If writes were emulated, `no effect` and `speed-up` say so, too.
         """
         text = str(self.verdict)
         if self.verdict is Verdict.NO_EFFECT:
@@ -179,7 +179,7 @@ class Result:
 
     @property
     def interval_exceeds_control(self) -> bool:
-        """Return whether the interval of this row is above the control.
+        """Return whether the interval of `over_control` is above 1.
 
         This decides nothing, since verdicts hold over all hypotheses of the campaign.
         """

@@ -1,8 +1,8 @@
 """Inspects a target node and its origin nodes in a job, for `nimc doctor --in-job` and `nimc init`.
 
 A target runs the application, origins run only writers. ReFrame submits the job. Its ReFrame test
-is `node_look_check`, its program on each node `node_look`. The job may also try short writes
-between the nodes (trials).
+is `node_look_check`, its program on each node `node_look`. The job may also try writes and
+reads between the nodes (trials).
 """
 
 from __future__ import annotations
@@ -422,7 +422,9 @@ def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFindin
         elif name in node.uncounted:
             fault = f"none: {node.uncounted[name]}"
             yield fault_finding(
-                subject, fault, "writes are proven by nothing, or by memory (mpi_put)"
+                subject,
+                fault,
+                "only writes of mpi_put can be proven, in the target's memory",
             )
 
 
@@ -449,7 +451,8 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     yield from _counter_findings(node, machine)
     device = devices.find(machine.device, node.host.rdma) if machine.device else None
     if device and node.lockable_b is not None and node.lockable_b < _SUFFICIENT_LOCKABLE_B:
-        detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
+        lockable = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`)"
+        detail = f"{lockable}: writers lock their buffers"
         yield fault_finding("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     fault, _, remedy = node.why_no_injector(machine.injector, fabric).partition(": ")

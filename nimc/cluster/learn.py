@@ -172,10 +172,10 @@ def target_of(
     they are given, the first is chosen: only one partition is used, since the nodes of partitions
     may differ.
 
-    If no names are given, Slurm's default partition is chosen if the user's accounts may use it.
-    Many large sites have no default partition, or one that is not for these accounts. Then the
-    partition with most nodes is chosen; partitions for jobs of several nodes only come after the
-    others.
+    If no names are given, Slurm's default partition is chosen if the user's accounts may use it
+    without a reservation. Many large sites have no default partition, or one that is not for these
+    accounts. Then the partition with most nodes is chosen. Partitions that accept only jobs of
+    several nodes come after the others. If the user may use no partition, all are considered.
 
     Raises InputError if there is no partition with the first requested name.
     """

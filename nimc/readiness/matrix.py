@@ -33,12 +33,12 @@ from records.units import plural
 from reframe_tests.spack import externals, folders
 from reframe_tests.spack.settings import load_settings
 
-#: Whether a workload can run in an environment. `unknown`: it can be found only in a job.
+#: Whether a workload can run in an environment. `unknown`: only a job can find this out.
 CanRun = Literal["yes", "no", "unknown"]
 #: Largest number of nodes that a reason names.
 _MAX_NODES = 6
-#: ReFrame's launchers whose name is also the name of a program.
-_LAUNCHERS = ("mpiexec", "mpirun")
+#: ReFrame's launchers whose program belongs to an MPI library, so that it may be missing.
+_MPI_LAUNCHERS = ("mpiexec", "mpirun")
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def can_run(
     if check.compiles and not shutil.which(environment.compiler, path=offer.modules.path):
         return "no", f"no compiler {environment.compiler}"
     programs = [site_program or check.program]
-    if check.mpi and environment.launcher in _LAUNCHERS:
+    if check.mpi and environment.launcher in _MPI_LAUNCHERS:
         programs.append(environment.launcher)
     for program in programs:
         if program and not shutil.which(program, path=offer.modules.path):
@@ -260,8 +260,8 @@ def _slurm_nodes(
 ) -> tuple[list[SlurmNode] | None, str | None]:
     """Return the Slurm nodes of a partition of ReFrame, and the name of its Slurm partition.
 
-    Nodes that are unknown are None. The name is None for Slurm's default partition, or if the
-    partition does not use Slurm or Slurm's nodes cannot be listed.
+    The nodes are None if they are unknown. The name is None for Slurm's default partition, or if
+    the partition does not use Slurm or this host has no `sinfo`.
     """
     if partition.get("scheduler") not in SCHEDULERS or not can_list_nodes():
         return None, None
