@@ -16,7 +16,7 @@ from records.programs import ProgramAnswer, ask
 
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[1]
-#: Option that keeps the current folder off the path. It is needed since Python 3.13 imports a
+#: Option that keeps the current folder off the path. It is needed because Python 3.13 imports a
 #: module before the code of `-c` can set the path. Python 3.10 lacks it.
 _SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
 _SET_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"

@@ -113,7 +113,7 @@ WORKLOAD = Workload(
             ),
             1e-5,
         ),
-        # HPCCG stops at its 150th iteration, whatever the residual, and counts from 1.
+        # HPCCG counts iterations from 1 and ends before the 150th, whatever the residual.
         "149 iterations": Within("iterations", 149, 149),
         # A row of the matrix holds 27 and up to 26 times -1, so the condition number is at most 53.
         # Then 149 iterations leave at most 2 * 0.758^149 = 2e-18 of the initial error; what remains

@@ -138,26 +138,28 @@ def _none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
+def placement_basis(model: Model, row: PlacementRates) -> str:
+    """Return the words which say whether a placement was measured; its rates are the model's."""
+    if model.published:
+        return "published"
+    return "placement measured" if row.measured else "placement not measured"
+
+
 def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[str]:
     """Return sentences on the best placement, and on the numbers of cores from which sides lose."""
     best = rows[0]
     if best.smaller_share < 0:
         computing = plural(cores, "core")
         return [f"With {computing} computing the model of {model.name} predicts no placement."]
-    if model.published:
-        basis = "published"
-    elif best.measured:
-        basis = "measured"
-    else:
-        basis = "predicted"
     both_lose = "no number of cores makes both lose"
     if best.both_lose_cores is not None:
         both_lose = f"both lose from {plural(best.both_lose_cores, 'core')} on"
     return [
         f"With {cores} of {model.cores} cores computing: data on NUMA node {best.comp_node},"
-        f" buffers on node {best.comm_node} ({basis}): computations"
-        f" {quantity(best.comp_b_s, 'B/s', 3)}, {_percent(best.comp_share)} of the best rate alone;"
-        f" communications {quantity(best.comm_b_s, 'B/s', 3)}, {_percent(best.comm_share)}.",
+        f" buffers on node {best.comm_node} ({placement_basis(model, best)}). By the model,"
+        f" computations {quantity(best.comp_b_s, 'B/s', 3)}, {_percent(best.comp_share)} of the"
+        f" best rate alone; communications {quantity(best.comm_b_s, 'B/s', 3)},"
+        f" {_percent(best.comm_share)}.",
         f"There neither side loses up to {plural(best.unharmed_cores or 0, 'core')}; {both_lose}.",
     ]
 

@@ -14,8 +14,9 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.block_plan import BlockPlan
 from records.treatment import Writes
 
-#: The first port of writers, and the number of ports that they use in turn. If a target has several
-#: passive sides, the first uses one of these ports. The others use the ports that follow it.
+#: The first port of writers, and the number of ports that they use in turn. Under a timetable, a
+#: target may have several passive sides. The first uses one of these ports, and the others use the
+#: ports that follow it.
 _FIRST_PORT, _N_PORTS = 20000, 12000
 #: The first port of a block is random, so that no other process can occupy its ports in advance.
 _PORT_OFFSET = secrets.randbelow(_N_PORTS)
@@ -27,7 +28,7 @@ _HELD_MEMORY_SHARE = 0.25
 #: message (`origin_buffers_b`).
 _BUFFERED_MESSAGES = 2
 #: Why writers are not held if their buffers do not fit.
-BUFFERS_TOO_LARGE = "with held writers, their buffers exceed a quarter of a node's memory"
+BUFFERS_TOO_LARGE = "if writers were held, their buffers would exceed a quarter of a node's memory"
 
 
 class Assignment:
@@ -59,8 +60,10 @@ class Assignment:
         """
         held_b = Counter[str]()
         for writes in kinds:
-            pairs = writes.queue_pairs or MOST_QUEUE_PAIRS
-            buffer_b = _BUFFERED_MESSAGES * max(pairs * writes.message_b, writes.footprint_b or 0)
+            queue_pairs = writes.queue_pairs or MOST_QUEUE_PAIRS
+            buffer_b = _BUFFERED_MESSAGES * max(
+                queue_pairs * writes.message_b, writes.footprint_b or 0
+            )
             for index in range(self.writer_count(writes)):
                 held_b[self.origins[index % len(self.origins)]] += buffer_b
                 held_b[self.targets[index % len(self.targets)]] += buffer_b

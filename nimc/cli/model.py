@@ -43,7 +43,7 @@ platform_option = click.option(
     shell_complete=completing(published_names),
     help="A published machine, such as henri.",
 )
-#: Path of a JSON file or of the folder of a run.
+#: Path of a JSON file, which for a sweep may also be the folder of a run.
 _FILE_OR_RUN = RunPath()
 model_option = click.option("--model", "model_path", type=_FILE_OR_RUN, help="A fitted model.")
 
@@ -57,14 +57,14 @@ def model_command() -> None:
 @platform_option
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
-@click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
+@click.option("--comm-node", type=int, help="NUMA node of the communication's buffers.")
 @prints_answer()
 def predict_command(
     platform: str | None, model_path: Path | None, comp_node: int | None, comm_node: int | None
 ) -> Answer:
-    """Print rates for every number of computing cores, for one placement or all of them.
+    """Print rates for every number of computing cores, for the placements on the given nodes.
 
-    The rates in JSON are in MB/s.
+    If no node is given, all placements are printed. Rates are in MB/s.
     """
     model = load_model(platform, model_path)
     nodes = sorted({node for node, _ in placements(model)})
@@ -82,7 +82,7 @@ def predict_command(
 def _run_options(function: Any) -> Any:
     """Add the options with which `_load_sweep` selects a sweep in a run."""
     node_help = "NUMA node of the writers' buffers in a run."
-    kernel_help = "Kernel of a run that varies it [default: the first]."
+    kernel_help = "Level of the run's factor `kernel` [default: the first]."
     function = click.option("--comm-node", type=click.IntRange(min=0), help=node_help)(function)
     return click.option("--kernel", metavar="NAME", help=kernel_help)(function)
 
@@ -142,8 +142,8 @@ def evaluate_command(
     }
     parts = page.errors_parts(errors, notes)
     table = page.placement_errors_table(placement_errors)
-    evaluated_model = next(iter(errors))
-    parts += ["", f"{evaluated_model}, by placement:", table]
+    model_label = next(iter(errors))
+    parts += ["", f"{model_label}, by placement:", table]
     return Answer(document, _in_80_columns(parts), schema=4)
 
 
@@ -166,7 +166,7 @@ def advise_command(
     comm_node: int | None,
     kernel: str | None,
 ) -> Answer:
-    """Say where to put data and buffers, and from how many cores on both sides lose."""
+    """Say where to put data and buffers, and the fewest cores with which both sides lose."""
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
@@ -186,7 +186,7 @@ def advise_command(
     }
     listing = Listing(
         header=_PLACEMENTS_HEADER,
-        lines=[_placement_line(row, published=model.published) for row in rows],
+        lines=[_placement_line(model, row) for row in rows],
         notes=model.notes,
         legend=_PLACEMENTS_LEGEND,
         conclusions=sentences,
@@ -204,13 +204,13 @@ _PLACEMENTS_HEADER = (
     "",
 )
 _PLACEMENTS_LEGEND = (
-    "rates with both running, and their shares of the best rate alone in any placement; unharmed:"
-    " the most cores with which neither side loses more than 1 %; both lose: the fewest with which"
-    " both do"
+    "rates of the model with both running, and their shares of the best rate alone in any"
+    " placement; unharmed: the most cores with which neither side loses more than 1 %; both lose:"
+    " the fewest with which both do"
 )
 
 
-def _placement_line(row: placement_advice.PlacementRates, *, published: bool) -> Line:
+def _placement_line(model: Model, row: placement_advice.PlacementRates) -> Line:
     rates = [
         NO_FIGURE if share is None else f"{quantity(rate_b_s, 'B/s', 3)}, {percentage(share)}"
         for rate_b_s, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
@@ -219,10 +219,8 @@ def _placement_line(row: placement_advice.PlacementRates, *, published: bool) ->
         NO_FIGURE if count is None else str(count)
         for count in (row.unharmed_cores, row.both_lose_cores)
     ]
-    source = "measured" if row.measured else "predicted"
-    if published:
-        source = "published"
-    return Line([f"node {row.comp_node}", f"node {row.comm_node}", *rates, *counts, source])
+    nodes = [f"node {row.comp_node}", f"node {row.comm_node}"]
+    return Line([*nodes, *rates, *counts, placement_advice.placement_basis(model, row)])
 
 
 @model_command.command("plot")
@@ -261,7 +259,7 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
 
 
 def _load_sweep(path: Path, comm_node: int | None, kernel: str | None) -> Sweep:
-    """Return the sweep in a file, or in the samples of a run (the inputs of the model)."""
+    """Return the sweep in a file, or in the samples of a run."""
     if path.is_dir():
         require_sound(path)
         return sweep.sweep_of_run(path, comm_node, kernel)

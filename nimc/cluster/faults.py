@@ -36,7 +36,7 @@ FAULTS = (
     KnownFault(
         "a firewall, or no route",
         r"does not answer \(TCP\)|Connection refused|Connection timed out|No route to host",
-        "let nodes reach ports 20000 to 32003 of each other over `interface` (TCP)",
+        "let nodes reach ports 20000 to 32002 of each other over `interface` (TCP)",
     ),
     LOCKED_MEMORY,
     KnownFault(
@@ -49,7 +49,7 @@ FAULTS = (
         "a library that does not fit the driver",
         r"(?:not found|Did not detect devices|No IB devices found|Unable to find the Infiniband)"
         r".*does not support the kernel ABI",
-        "install the library for libibverbs that came with the device's driver on the nodes:"
+        "install on the nodes the library for libibverbs that came with the device's driver:"
         " `ibv_devinfo -d DEVICE` must find the device",
     ),
     KnownFault(
@@ -58,7 +58,7 @@ FAULTS = (
         r"|Did not detect devices"
         r"|Couldn't get context for the device|/dev/infiniband/\S+: Permission denied",
         "let steps use /dev/infiniband (ConstrainDevices in cgroup.conf, a container); or install"
-        " the library of the device's driver (`ibv_devinfo -d DEVICE` finds the device); or name"
+        " the library of the device's driver, so that `ibv_devinfo -d DEVICE` finds it; or name"
         " another `device`",
     ),
     KnownFault(

