@@ -118,14 +118,18 @@ def setup(
 
 
 def _recent_spack(layout: SpackLayout, say: Callable[[str], None]) -> Path | None:
-    """Return the folder of the installed Spack; None if there is none, or it is too old.
+    """Return the folder of the installed Spack; None if there is none, or it cannot be used.
 
-    Many sites put a Spack of their own on every user's PATH.
+    Many sites put a Spack of their own on every user's PATH. It may be too old, or not run here.
     """
     spack_root = find_spack()
     if spack_root is None:
         return None
-    version = _known_version(layout, spack_root)
+    try:
+        version = _known_version(layout, spack_root)
+    except MachineError as error:
+        say(f"{spack_root}: is not used: {error}")
+        return None
     if int(version.partition(".")[0]) >= 1:
         return spack_root
     say(f"{spack_root}: Spack {version} is too old (1.0 or newer is needed), so it is not used")
@@ -137,7 +141,7 @@ def _known_version(layout: SpackLayout, spack_root: Path) -> str:
     printed = spack(layout, spack_root, "--version", log_name="setup")
     version = re.match(r"[0-9]{1,4}\.\S+", printed)
     if version is None:
-        raise MachineError(f"{spack_root}: `spack --version` prints {printed.strip()[:80]!r}")
+        raise MachineError(f"`{spack_root}/bin/spack --version` prints {printed.strip()[:80]!r}")
     return version[0]
 
 

@@ -213,15 +213,29 @@ def test_each_machine_has_its_own_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("printed", "quoted"),
-    [("", "''"), ("develop", "'develop'"), ("9" * 5000, "'999")],
+    ("line", "quoted"),
+    [
+        ("echo", "''"),
+        ("echo develop", "'develop'"),
+        (f"echo {'9' * 5000}", "'999"),
+        ("echo no module named llnl >&2; exit 1", "no module named llnl"),
+    ],
 )
-def test_a_spack_with_an_unreadable_version_is_refused(
-    spack_root, tmp_path, other, printed, quoted
+def test_the_pinned_spack_is_used_if_that_of_the_host_does_not_print_its_version(
+    spack_root, tmp_path, other, line, quoted
 ):
-    install(spack_root, SPACK_STAND_IN.replace("1.1.0 (2e90720)", printed))
-    with pytest.raises(MachineError, match=re.escape(quoted)):
-        setup.setup(layout("here", tmp_path / "state"), other, None, None, print)
+    answer = 'echo "1.1.0 (2e90720)"'
+    assert answer in SPACK_STAND_IN
+    install(spack_root, SPACK_STAND_IN.replace(answer, line))
+    tree = layout("here", tmp_path / "state")
+    pinned = tree.clone_folder("spack", load_pins().spack.commit)
+    install(pinned)
+    messages: list[str] = []
+    settings = setup.setup(tree, other, None, None, messages.append)
+    assert settings.spack == str(pinned)
+    assert messages[0].startswith(f"{spack_root}")
+    assert quoted in messages[0]
+    assert "\n" not in messages[0]
 
 
 def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
