@@ -82,6 +82,26 @@ def test_a_writer_is_killed_in_a_run_and_only_this_run_is_lost(start):
 
 
 @pytest.mark.long
+def test_a_job_is_suspended_and_only_the_run_in_progress_is_rejected(cluster, start):
+    """Jobs of a partition with PreemptMode=SUSPEND are suspended in this way.
+
+    Slurm sends SIGTSTP, and SIGSTOP two seconds later.
+    """
+    block = start(pairs=1)
+    block.wait_for_samples(1)
+    block.wait_for_writer(beside="sleep 4")
+    cluster.slurm("scontrol", "suspend", block.job())
+    time.sleep(12)
+    cluster.slurm("scontrol", "resume", block.job())
+    assert block.finish() == 0, block.out
+    block.check_over()
+    reasons = [s["reason"] for s in block.new() if s["outcome"] == "rejected"]
+    assert any(reason.startswith("the conductor did not run for ") for reason in reasons), reasons
+    assert all(s["elapsed_s"] < 12 for s in block.undisturbed())
+    assert sorted(s["arm"] for s in block.undisturbed() if not s["warmup"]) == ["off", "on"]
+
+
+@pytest.mark.long
 def test_slurmctld_restarts(cluster, start):
     block = start(pairs=2)
     block.wait_for_samples(1)
