@@ -22,7 +22,7 @@ from records.slurm import steps
 
 #: Time within which agents must connect, seconds. At many sites a node runs its prolog when the
 #: first step starts on it. `srun` waits 600 s for its tasks to start, and then says why it ends.
-_AGENTS_TIMEOUT_S = 660.0
+AGENTS_TIMEOUT_S = 660.0
 _LOOPBACK = "127.0.0.1"
 
 
@@ -88,7 +88,7 @@ async def _await_agents(
 
     Raises MachineError, with the last lines of their launcher, if one is not connected in time.
     """
-    connections = asyncio.ensure_future(hub.await_agents(allocation.nodes, _AGENTS_TIMEOUT_S))
+    connections = asyncio.ensure_future(hub.await_agents(allocation.nodes, AGENTS_TIMEOUT_S))
     launcher_end = asyncio.ensure_future(launcher.wait())
     try:
         await asyncio.wait([connections, launcher_end], return_when=asyncio.FIRST_COMPLETED)

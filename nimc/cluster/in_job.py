@@ -18,8 +18,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from conductor.block.agents import AGENTS_TIMEOUT_S
 from conductor.block.trial import Trial
 from nimc.campaign.plan import folder_options
+from nimc.campaign.request import time_limit_s
 from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
 from nimc.cluster.node_look import JOB_STATE, NOT_STARTED_REASON, NodeReport
@@ -50,6 +52,8 @@ from records.slurm.outages import SlurmWatch
 from records.slurm.parse import PendingJob
 from records.units import plural
 
+#: Time in which nodes are inspected and writes are tried, seconds.
+_LOOK_S = 300.0
 _JOB_SUBJECT = "job on nodes"
 #: Name of the file in the job's folder with the plan of the writes to try.
 _PLAN_FILE = "trial-plan.json"
@@ -129,7 +133,8 @@ def look_at_nodes(
         def any_answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
-        check_options = _check_options(machine, folder, wait_s, plan)
+        limit = destination.time_limit(_LOOK_S)
+        check_options = _check_options(machine, folder, wait_s, limit, plan)
         tell_progress = progress_teller(folder, plan, tell, any_answered)
         status, pending = run_job(
             destination, check_options, folder, tell, interrupts, any_answered, tell_progress
@@ -154,6 +159,16 @@ class JobDestination:
     partition: str
     #: ReFrame's options that select the partition and one of its environments.
     options: list[str]
+    #: Time limit of the partition's jobs, seconds; None if there is no limit.
+    limit_s: float | None = None
+
+    def time_limit(self, work_s: float) -> str:
+        """Return the time limit of a job whose programs work for `work_s` after their start.
+
+        The first step may start late. The limit allows for this as far as the partition's does.
+        """
+        longest_s = AGENTS_TIMEOUT_S + work_s
+        return f"{round(max(work_s, min(longest_s, self.limit_s or longest_s)))}s"
 
 
 def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination:
@@ -183,7 +198,7 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
     os.environ.update(settings.environment)  # for example SLURM_CONF; ReFrame sets it, too
     environment = f"^{environments[0].environment}$"
     selection = [f"--system={name}:{partition['name']}", "-p", environment]
-    return JobDestination(config, partition["name"], selection)
+    return JobDestination(config, partition["name"], selection, time_limit_s([partition]))
 
 
 def run_job(
@@ -220,11 +235,11 @@ def run_job(
 
 
 def _check_options(
-    machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
+    machine: Machine, folder: Path, wait_s: float, time_limit: str, plan: BlockPlan | None
 ) -> list[str]:
     """Return ReFrame's options for the check that inspects nodes.
 
-    All files of the check are in `folder`.
+    All files of the check are in `folder`. `time_limit` is that of its job, in ReFrame's form.
     """
     # The nodes must also see the folder in which ReFrame stages if users start it without `nimc`.
     stage = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
@@ -237,6 +252,7 @@ def _check_options(
         "trial_plan": folder / _PLAN_FILE if plan else "",
         "stage": os.path.abspath(stage),
         "max_pending_time": f"{max(1, round(wait_s))}s",
+        "time_limit": time_limit,
     }
     return [
         "-c",

@@ -55,8 +55,8 @@ _REQUEST_FILE = "request.json"
 _UPDATE_INTERVAL_S = 0.2
 #: Limits of disturbance on targets, all None: writes count even if a target is disturbed.
 _NO_DISTURBANCE_LIMITS = dict.fromkeys(DISTURBANCE_LIMITS)
-#: Time that a job needs in addition to the time given with --for, seconds. In this time the agents
-#: connect, and the uncontended rate of their writers is measured with 1, 2, 4, ... queue pairs.
+#: Time that a job needs in addition to the time given with --for, seconds. In this time the
+#: uncontended rate of the writers is measured with 1, 2, 4, ... queue pairs.
 _PREPARATION_S = 600.0
 #: What ended the writes -> the reason to record, if the conductor could not record the end itself.
 _UNRECORDED_ENDS: dict[EndedBy, str] = {
@@ -191,7 +191,7 @@ def _run_in_job(
         "max_pending_time": f"{max(1, round(writes.wait_s))}s",
     }
     if writes.length_s is not None:
-        variables["time_limit"] = f"{round(writes.length_s + _PREPARATION_S)}s"
+        variables["time_limit"] = destination.time_limit(writes.length_s + _PREPARATION_S)
     check_options = [
         "-c",
         str(_CHECK_FILE),

@@ -31,7 +31,6 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     descr = "what a target and its origins have"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
-    time_limit = "5m"
     num_tasks_per_node = 1
     #: The section `origins` of the site file, as JSON.
     origins = variable(str)

@@ -322,7 +322,22 @@ def test_the_check_gets_what_it_needs_of_the_machine(failed_look):
     variables = failed_look.variables
     assert json.loads(variables["origins"]) == HETJOB.model_dump()
     assert (variables["stage"], variables["max_pending_time"]) == ("/stage", "60s")
-    assert variables["device"] == "mlx5_0"
+    assert (variables["device"], variables["time_limit"]) == ("mlx5_0", "960s")
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(None, "960s"), ("4h", "960s"), ("10m", "600s"), (60, "300s")]
+)
+def test_the_job_that_looks_allows_for_slow_prologs_as_far_as_its_partition_does(
+    monkeypatch, limit, expected
+):
+    """Agents have 660 s to connect. Slurm refuses a job that its partition does not allow."""
+    partitions = [{**partition, "time_limit": limit} for partition in PARTITIONS]
+    settings = replace(CLUSTER_SETTINGS, partitions=partitions)
+    monkeypatch.setenv("SLURM_CONF", "")
+    monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
+    monkeypatch.setattr(in_job, "load_machine", lambda *_: cluster_machine(partition="b"))
+    assert in_job.job_destination("box", "--in-job").time_limit(300.0) == expected
 
 
 def test_a_look_that_fails_leaves_no_job_and_no_file(failed_look):
