@@ -453,13 +453,7 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
         "see the checkout, Python, the results and the stage folder",
         "keep it on a file system that all nodes mount",
     )
-    lock = "the lock of this host in the results folder"
-    yield required_finding(
-        "locks",
-        "" if node.sees_lock else f"does not see {lock}",
-        f"see {lock}",
-        "mount it with locks (Lustre: -o flock), or use another --results",
-    )
+    yield _locks_finding(node)
     yield _interface_finding(node, machine)
     yield from _facts_findings(node, machine)
     for finding in [*used_devices(node.host, machine), *hardware_limits(node.host)]:
@@ -473,6 +467,24 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     fault, _, remedy = node.why_no_injector(machine.injector, fabric).partition(": ")
     yield required_finding(f"{machine.injector} on nodes", fault, "ready", remedy)
+
+
+def _locks_finding(node: NodeReport) -> HostFinding:
+    """Return the finding about locks in the results folder.
+
+    Only commands of `nimc` lock files there, and usually all of them run on one host.
+    """
+    subject, lock = "locks", "the lock of this host in the results folder"
+    if node.sees_lock is None:
+        remedy = "mount it with locks (Lustre: -o flock), or use another --results"
+        return fault_finding(subject, "the results folder has no locks", remedy, needed=True)
+    if node.sees_lock:
+        return HostFinding(subject, "ok", f"see {lock}", needed=True)
+    remedy = (
+        "start `nimc` for one results folder on one host only; an operator can mount it with locks"
+        " of all hosts (Lustre: -o flock, not localflock; BeeGFS: tuneUseGlobalFileLocks)"
+    )
+    return fault_finding(subject, f"does not see {lock}", remedy)
 
 
 def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:

@@ -45,9 +45,9 @@ class NodeReport:
     #: ReFrame's folders that do not exist on the node. The checkout, Python and the results folder
     #: exist there, since the node could not report otherwise.
     unseen: list[str]
-    #: Whether the node sees that the host that submitted the job has locked a file. If not, locks
-    #: do not work across nodes.
-    sees_lock: bool
+    #: Whether the node sees that the host that submitted the job has locked a file. If not, each
+    #: host has locks of its own. None if the node cannot lock files at all.
+    sees_lock: bool | None
     #: Interface -> its IPv4 address; None if it has no such address.
     addresses: dict[str, str | None]
     #: Injector (program that makes writes) -> what is missing for it, and how to get this. It is
@@ -161,16 +161,16 @@ def _lockable_b() -> int | None:
     return None if has_capability or limit_b == resource.RLIM_INFINITY else limit_b
 
 
-def _sees_lock(lock_file: Path) -> bool:
+def _sees_lock(lock_file: Path) -> bool | None:
     """Return whether this node sees that another host has locked the file.
 
-    It sees the lock if it cannot lock the file itself.
+    It sees the lock if it cannot lock the file itself. None if the file system has no locks.
     """
     try:
         with private_lock(lock_file) as lock:
             return not lock.acquire()
-    except MachineError:  # a file system without locks
-        return False
+    except MachineError:
+        return None
 
 
 def _address(interface: str) -> str | None:

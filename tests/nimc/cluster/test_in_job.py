@@ -3,6 +3,8 @@
 `tests/nimc/minicluster/test_in_job.py` tests that ReFrame submits such a job.
 """
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -17,7 +19,7 @@ from conductor.block import trial
 from conductor.block.trial import Trial
 from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.node_look import NodeReport
+from nimc.cluster.node_look import NodeReport, look_at_node
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.reframe_config import ReframeSettings
 from records.checkout import ROOT
@@ -165,7 +167,7 @@ def test_the_start_of_the_job_and_of_each_trial_is_printed_once(tmp_path: Path) 
     ("change", "subject"),
     [
         ({"unseen": ["/c"]}, "shared folders"),
-        ({"sees_lock": False}, "locks"),
+        ({"sees_lock": None}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
         ({"rdma": []}, "device mlx5_0 on nodes"),
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
@@ -353,6 +355,24 @@ def look_from_node(folder: Path, rank: int, stage: Path) -> None:
     words = [str(folder), "", "", str(stage)]
     command = [sys.executable, "-m", "nimc.cluster.node_look", *words]
     subprocess.run(command, env=environment, check=True, timeout=300)
+
+
+def test_locks_of_one_host_only_limit_where_nimc_is_started():
+    """Lustre with `localflock`, and BeeGFS unless it is configured, have locks of each host."""
+    fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, sees_lock=False)))
+    assert (fault.what, fault.state) == ("locks", "limited")
+    assert fault.detail.startswith("n2")
+    assert "on one host only" in fault.remedy
+
+
+def test_a_node_without_locks_says_so(tmp_path, monkeypatch):
+    """flock() fails like this on Lustre if it is mounted without the option flock."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert look_at_node(tmp_path, None, None, []).sees_lock is None
 
 
 def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
