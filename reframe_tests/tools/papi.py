@@ -50,9 +50,12 @@ _FLAGS = ("-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror",
 #: Shell script that starts a rank of the application with PAPI. Each rank has a folder of its own,
 #: since PAPI renames a folder of results that exists. Arguments: folder, events, shim,
 #: `without_mpi` (1 to count the whole program, or empty to count between MPI_Init and
-#: MPI_Finalize), application.
+#: MPI_Finalize), application. The loader only warns if it cannot preload the shim, so the script
+#: fails: on some clusters, nodes do not see homes, and so not the user's cache.
 _RANK_SCRIPT = (
     f'out="$1/rank-{RANK}"; mkdir -p "$out"; events=$2 shim=$3 without_mpi=$4; shift 4;'
+    ' [ -e "$shim" ] || { echo "papi: set XDG_CACHE_HOME to a folder that nodes see:'
+    ' $shim: No such file or directory" >&2; exit 127; };'
     ' exec env PAPI_EVENTS="$events" PAPI_OUTPUT_DIRECTORY="$out"'
     ' ${without_mpi:+NIMC_PAPI_WHOLE=1} LD_PRELOAD="$shim${LD_PRELOAD:+:$LD_PRELOAD}" "$@"'
 )

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from records.errors import InputError
+from records.last_words import cause_or_gist
 from reframe_tests.tools import TOOLS, papi
-from reframe_tests.tools.base import ToolError
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER, ToolError
 from tests.reframe_tests.reframe_call import run_tool, script
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "papi" / "two_ranks"
@@ -152,6 +153,22 @@ def test_a_program_without_mpi_is_counted_from_start_to_end_without_its_children
     assert (done.returncode, done.stdout) == (3, "application\n")
     calls = (tmp_path / "rank-0" / "calls").read_text().split()
     assert [word for word in calls if word.isalpha()] == ["begin", "end", "stop"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.usefixtures("library")
+def test_a_node_that_does_not_see_the_users_cache_says_so(tmp_path):
+    """Nodes of some clusters see no home. The loader would only print that it ignores the shim."""
+    wrapped = TOOLS["papi:stalls"].wrap([], ["true"])
+    shim = papi.shim()
+    shim.rename(shim.with_suffix(".elsewhere"))
+    command = [word.replace(FOLDER_PLACEHOLDER, str(tmp_path)) for word in wrapped]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 127
+    cause = cause_or_gist(done.stderr, done.stdout)
+    assert cause
+    assert "XDG_CACHE_HOME" in cause
+    assert str(shim) in cause
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
