@@ -164,7 +164,10 @@ def _software(module: str) -> Iterator[str]:
 
 
 def target_of(
-    partitions: Sequence[SlurmPartition], requested_names: str | None, accounts: Sequence[str]
+    partitions: Sequence[SlurmPartition],
+    requested_names: str | None,
+    accounts: Sequence[str],
+    requirements: Sequence[str] = (),
 ) -> tuple[SlurmPartition, str]:
     """Return the partition of the targets, and why it was chosen.
 
@@ -172,10 +175,11 @@ def target_of(
     they are given, the first is chosen: only one partition is used, since the nodes of partitions
     may differ.
 
-    If no names are given, Slurm's default partition is chosen if the user's accounts may use it
-    without a reservation. Many large sites have no default partition, or one that is not for these
-    accounts. Then the partition with most nodes is chosen. Partitions that accept only jobs of
-    several nodes come after the others. If the user may use no partition, all are considered.
+    If no names are given, Slurm's default partition is chosen if the user's accounts, and the QOS
+    that `requirements` (options of every job) name, may use it without a reservation. Many large
+    sites have no default partition, or one that is not for these accounts. Then the partition with
+    most nodes is chosen. Partitions that accept only jobs of several nodes come after the others.
+    If the user may use no partition, all are considered.
 
     Raises InputError if there is no partition with the first requested name.
     """
@@ -187,10 +191,11 @@ def target_of(
                 return partition, f"{position} of {options.PARTITION_VARIABLE}"
         names = ", ".join(partition.name for partition in partitions)
         raise InputError(f"{options.PARTITION_VARIABLE}: {first_name!r} found; allowed: {names}")
+    qos = options.option_values(requirements, "qos")
     usable = [
         partition
         for partition in partitions
-        if partition.admits(accounts) and not partition.needs_reservation
+        if partition.admits(accounts, qos) and not partition.needs_reservation
     ]
     usable = usable or [*partitions]
     first = max(
@@ -220,14 +225,15 @@ def facts_of_cluster() -> ClusterFacts:
     partitions = client.partitions(settings, nodes)
     accounts = client.accounts(user_name(os.geteuid()))
     requested_names = os.environ.get(options.PARTITION_VARIABLE)
-    target, target_reason = target_of(partitions, requested_names, accounts)
+    requirements = options.requirements(os.environ)
+    target, target_reason = target_of(partitions, requested_names, accounts, requirements)
     system, modules = _modules(os.environ)
     return ClusterFacts(
         host=socket.gethostname(),
         processor=host.detect().processor,
         partitions=[target, *(other for other in partitions if other is not target)],
         target_reason=target_reason,
-        requirements=options.requirements(os.environ),
+        requirements=requirements,
         clusters=options.clusters(os.environ),
         shapes=parse_nodes.shapes(nodes, target),
         settings=settings,

@@ -107,6 +107,9 @@ class SlurmPartition:
     #: Accounts that may use it; empty: all accounts except `denied_accounts`.
     allowed_accounts: tuple[str, ...] = ()
     denied_accounts: tuple[str, ...] = ()
+    #: QOS of jobs that it accepts; empty: every QOS except `denied_qos`.
+    allowed_qos: tuple[str, ...] = ()
+    denied_qos: tuple[str, ...] = ()
 
     @property
     def memory_request(self) -> str:
@@ -117,13 +120,22 @@ class SlurmPartition:
             return ""
         return f"--mem={self.memory_mib}M" if self.memory_mib else "--mem=0"
 
-    def admits(self, accounts: Collection[str]) -> bool:
-        """Return whether one of a user's accounts may use it; true if no account is known."""
-        if not accounts:
-            return True
-        if self.allowed_accounts:
-            return not set(accounts).isdisjoint(self.allowed_accounts)
-        return not set(accounts) <= set(self.denied_accounts)
+    def admits(self, accounts: Collection[str], qos: Collection[str] = ()) -> bool:
+        """Return whether jobs of one of these accounts, and of one of these QOS, may use it.
+
+        An empty collection means that the account or the QOS is unknown.
+        """
+        may_be_charged = _admits_one(accounts, self.allowed_accounts, self.denied_accounts)
+        return may_be_charged and _admits_one(qos, self.allowed_qos, self.denied_qos)
+
+
+def _admits_one(names: Collection[str], allowed: Collection[str], denied: Collection[str]) -> bool:
+    """Whether a partition's lists admit one of the names; true if no name is known."""
+    if not names:
+        return True
+    if allowed:
+        return not set(names).isdisjoint(allowed)
+    return not set(names) <= set(denied)
 
 
 @dataclass(frozen=True)
@@ -169,6 +181,8 @@ def partitions(
                 needs_reservation=fields.get("ReqResv") == "YES",
                 allowed_accounts=_names(fields, "AllowAccounts"),
                 denied_accounts=_names(fields, "DenyAccounts"),
+                allowed_qos=_names(fields, "AllowQos"),
+                denied_qos=_names(fields, "DenyQos"),
             )
             limits = _memory_limits(fields, settings or {})
             usable.append(_with_memory(partition, limits, _shapes_of(partition, node_fields)))

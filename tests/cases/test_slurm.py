@@ -124,11 +124,14 @@ def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
         dict(word.split("=", 1) for word in part.split()) for part in first.split("|")
     )
     partitions = parse_nodes.partitions(shown, settings, nodes_output=shown)
-    target, reason = learn.target_of(partitions, variables.get("SBATCH_PARTITION"), ["proj"])
+    requirements = options.requirements(variables)
+    target, reason = learn.target_of(
+        partitions, variables.get("SBATCH_PARTITION"), ["proj"], requirements
+    )
     facts = made.cluster_facts(
         partitions=[target],
         target_reason=reason,
-        requirements=options.requirements(variables),
+        requirements=requirements,
         hetjob_refusal="refused" if "REFUSED" in variables else None,
     )
     assert reason in " ".join(site_text(facts).replace("\n#", "").split())
@@ -221,6 +224,15 @@ CASES = [
         "|\nPartitionName=large MinNodes=20 MaxNodes=200 State=UP TotalNodes=1404\n"
         "PartitionName=medium MinNodes=0 MaxNodes=20 State=UP TotalNodes=1404\n"
         "PartitionName=test MinNodes=1 MaxNodes=2 State=UP TotalNodes=12",
+    ),
+    Case(
+        "the user names a QOS that the default partition, and a larger one, do not accept",
+        jobs_of_target,
+        ("bench", ["--partition=bench", "--qos=bench", "--exclusive"], 30, []),
+        "|SBATCH_QOS=bench\n"
+        "PartitionName=general Default=YES AllowQos=normal,long State=UP TotalNodes=600\n"
+        "PartitionName=large AllowQos=ALL DenyQos=bench State=UP TotalNodes=600\n"
+        "PartitionName=bench AllowQos=bench,debug State=UP TotalNodes=30",
     ),
     Case(
         "the default partition is for large jobs",
