@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from nimc.campaign.layouts import candidates, fastest
+from nimc.campaign.layouts import candidates, comparison_campaign, fastest
 from nimc.campaign.request import load_request
 from nimc.readiness.checks import CheckDescription
 from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
-from records.campaign import Entry
+from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.interrupts import Interrupts
 from tests.analysis.synthetic import Case, samples, write_run
@@ -46,6 +46,24 @@ def test_layouts_that_are_compared(cores, nodes, counts, expected):
         fault = "'melt' fits on 4 cores on each of 3 nodes; allowed: .* 1, 8, 27, 64, "
         with pytest.raises(InputError, match=fault):
             candidates(entry, check, machine)
+
+
+def test_a_comparison_has_the_other_settings_of_its_case_and_no_writers():
+    case = Entry(
+        check="xsbench",
+        set={"layout": "auto", "nodes": 2},
+        factors={"rate": ["25%", "full"]},
+        exclude=[{"rate": "25%"}],
+        only=[{"rate": "full"}],
+    )
+    compared = comparison_campaign(
+        Campaign(name="small", workloads=[case], arms=["off", "on"]), case, ["2x1", "1x2"]
+    )
+    (comparison,) = compared.cases
+    assert (compared.arms, comparison.name) == (["off"], "xsbench@layouts")
+    assert comparison.set == {"nodes": 2}
+    assert comparison.factors == {"layout": ["2x1", "1x2"]}
+    assert (comparison.exclude, comparison.only) == ([], [])
 
 
 AUTO = """\
