@@ -14,7 +14,7 @@ from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.interrupts import Interrupts
 from tests.analysis.synthetic import Case, samples, write_run
-from tests.nimc.campaign.made_request import made_machine
+from tests.nimc.campaign.made_request import made_machine, made_request
 
 CUBES = (1, 8, 27, 64, 125)
 
@@ -46,6 +46,16 @@ def test_layouts_that_are_compared(cores, nodes, counts, expected):
         fault = "'melt' fits on 4 cores on each of 3 nodes; allowed: .* 1, 8, 27, 64, "
         with pytest.raises(InputError, match=fault):
             candidates(entry, check, machine)
+
+
+@pytest.mark.parametrize(("cores", "compared"), [(1, []), (2, [["2x1", "1x2"]])])
+def test_layouts_are_compared_if_there_are_at_least_two(cores, compared):
+    entry = Entry(check="melt", set={"layout": "auto", "layout_cores": cores})
+    request = made_request(Campaign(name="small", workloads=[entry]), made_machine())
+    searched_layouts = [
+        search.campaign.cases[0].factors["layout"] for search in request.searches.values()
+    ]
+    assert searched_layouts == compared
 
 
 def test_a_comparison_has_the_other_settings_of_its_case_and_no_writers():
