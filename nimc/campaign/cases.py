@@ -48,21 +48,17 @@ def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
 OnError = Callable[[int, str, InputError], None]
 
 
-def _raise(_entry: int, _key: str, error: InputError) -> None:
-    raise error
-
-
 def expand(
     campaign: Campaign,
     checks: Mapping[str, CheckDescription],
     machine: Machine,
-    on_error: OnError = _raise,
+    on_error: OnError,
 ) -> Campaign:
     """Return the campaign with its arms, and with the cases in place of the entries.
 
     A case has only the factors that change within its blocks. The short writes of each case (their
     number and lengths) are computed here. `on_error` is called for each wrong case, which is then
-    left out. By default `on_error` raises the InputError.
+    left out.
     """
     campaign = campaign.model_copy(update={"arms": arms_of(campaign, machine)})
     cases = []

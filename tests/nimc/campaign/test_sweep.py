@@ -23,7 +23,8 @@ def machine(policy: str = "hetjob", **facts: Any) -> Machine:
 
 
 def expanded(campaign: Campaign, machine: Machine) -> Campaign:
-    return expand(campaign, {"membench": CheckDescription(variables=frozenset())}, machine)
+    checks = {"membench": CheckDescription(variables=frozenset())}
+    return expand(campaign, checks, machine, lambda *fault: pytest.fail(str(fault)))
 
 
 def campaign(**swept: str) -> Campaign:
