@@ -128,10 +128,15 @@ def resolve(name: str, root: Path = SYS) -> DevicePort:
 
 
 def _pci_address(path: Path) -> str | None:
+    address = _link_name(path / "device")
+    return address if _PCI_ADDRESS.fullmatch(address) else None
+
+
+def _link_name(link: Path) -> str:
+    """Return the last part of the path to which a link leads; empty if there is no such link."""
     with suppress(OSError):
-        address = (path / "device").readlink().name
-        return address if _PCI_ADDRESS.fullmatch(address) else None
-    return None
+        return link.readlink().name
+    return ""
 
 
 def detect(root: Path = SYS) -> list[Device]:
@@ -157,11 +162,18 @@ def shared_ports(root: Path = SYS) -> dict[str, str]:
     same `sys_image_guid`. Devices of different ports have interfaces with different
     `phys_port_name`. If there are no such names, devices with the same function number on two buses
     share a port. If they are on one bus, they are not taken to share a port, since they may be
-    virtual functions or devices of a virtual machine.
+    devices of a virtual machine.
+
+    A virtual function has the port of its physical function, if this host has both.
     """
     sharers: dict[str, str] = {}
     first_paths: dict[tuple[str, str], Path] = {}
+    by_address = {_pci_address(path): path.name for path in _folders(root)}
     for path in _folders(root):
+        physical_function = by_address.get(_link_name(path / "device/physfn"))
+        if physical_function:
+            sharers[path.name] = physical_function
+            continue
         card = _read(path / "sys_image_guid")
         if driver(path) != "mlx5_core" or card in ("", _NO_GUID):
             continue
@@ -262,14 +274,19 @@ def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:
 
 
 def interface_of(name: str, root: Path = SYS) -> str:
-    """Return the interface that shares a device's port; any other name is returned as it is."""
+    """Return the interface that shares a device's port; any other name is returned as it is.
+
+    Of several interfaces of one port, it is the first: `ib0`, and not `ib0.8001` of a partition.
+    """
     device_port = resolve(name, root)
     if parent := _parent_interface(device_port.name, root):
         return parent
     interfaces = sorted((root / "class/infiniband" / device_port.name).glob("device/net/*"))
     if len(interfaces) == 1:
         return interfaces[0].name
-    by_port = {_read(interface / "dev_port"): interface.name for interface in interfaces}
+    by_port: dict[str, str] = {}
+    for interface in interfaces:
+        by_port.setdefault(_read(interface / "dev_port"), interface.name)
     return by_port.get(str(device_port.port - 1), name)
 
 
@@ -333,9 +350,7 @@ def gid_index(
 
 def driver(folder: Path) -> str:
     """Return the driver of the device with this folder, such as `mlx5_core`; empty if none."""
-    with suppress(OSError):
-        return (folder / "device/driver").readlink().name
-    return ""
+    return _link_name(folder / "device/driver")
 
 
 def _device(path: Path) -> Device:

@@ -277,6 +277,26 @@ def test_devices_of_a_card_may_share_a_port(rows, sharers, tmp_path):
     assert devices.shared_ports(functions(tmp_path, *rows)) == sharers
 
 
+def test_virtual_functions_have_the_port_of_their_physical_function(tmp_path):
+    """A host with SR-IOV shows both. `physfn` is a link of PCI (ABI/testing/sysfs-bus-pci)."""
+    rows = [
+        "bnxt_re0 0000:17:00.0 bnxt_en 0c42:a103:0001:65fc",
+        "bnxt_re1 0000:17:00.1 bnxt_en 0c42:a103:0001:65fd",
+        "bnxt_re2 0000:17:02.0 bnxt_en 0c42:a103:0001:65fe",
+    ]
+    root = functions(tmp_path, *rows)
+    (tmp_path / "pci/0000:17:02.0/physfn").symlink_to("../0000:17:00.1")
+    assert devices.shared_ports(root) == {"bnxt_re2": "bnxt_re1"}
+
+
+def test_the_interface_of_a_port_is_not_one_of_a_partition(tmp_path):
+    """IPoIB makes an interface for each partition, with the same `dev_port`."""
+    root = functions(tmp_path, "mlx5_0 0000:17:00.0 mlx5_core 0c42:a103:0001:65fc")
+    names = ("ib0", "ib0.8001", "ib0.8002")
+    write(tmp_path, {f"pci/0000:17:00.0/net/{name}/dev_port": "0" for name in names})
+    assert devices.interface_of("mlx5_0", root) == "ib0"
+
+
 def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
     """Planes of the links are shown as another device at the same PCI address.
 
