@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from records.errors import MachineError
+from records.kernel_text import number
 from records.programs import ProgramAnswer, ask
 from records.slurm import options, parse, parse_nodes
 from records.slurm.parse import jobs_in_folder
@@ -63,12 +64,21 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     If there is no default partition, all nodes are returned, since a site then chooses nodes by
     other options. A hidden partition has nodes, too: sinfo shows it if it is named, or with
     `--all`, but refuses both options together.
+
+    Also raises MachineError if Slurm hides nodes of the partition from users. By default it hides
+    nodes of a cloud that are powered down, which would start for a job (`PrivateData`).
     """
     selection = f"--partition={partition}" if partition else "--all"
     columns = "%N %T" if partition else "%N %T %P"
     command = ["sinfo", selection, "--Node", "--noheader", f"--format={columns}"]
     output = ask(command, command_environment(environment)).required_output()
-    return nodes_in(output, default_only=not partition)
+    nodes = nodes_in(output, default_only=not partition)
+    if partition:
+        record = ask(["scontrol", "--oneliner", "show", "partition", partition], environment).stdout
+        total = number(parse.fields_of(record).get("TotalNodes", "")) or 0
+        if len(nodes) < total:
+            raise MachineError(f"sinfo shows {len(nodes)} of {total} nodes of {partition}")
+    return nodes
 
 
 def partitions(settings: Mapping[str, str], nodes_output: str) -> list[parse_nodes.SlurmPartition]:

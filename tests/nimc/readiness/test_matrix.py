@@ -274,6 +274,24 @@ def test_slurm_is_asked_for_the_nodes_of_the_partition(monkeypatch: pytest.Monke
     assert cell.runs == "yes"
 
 
+def test_hidden_nodes_of_a_cloud_are_no_missing_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm 22.05.8 printed this while one of two nodes in the state CLOUD was powered down."""
+    answers = {
+        "sinfo": "queue1-dy-c5n-1 idle%\n",
+        "scontrol": "PartitionName=queue1 Nodes=queue1-dy-c5n-[1-2] State=UP TotalCPUs=4"
+        " TotalNodes=2 SelectTypeParameters=NONE",
+    }
+    monkeypatch.setattr(
+        "records.slurm.client.ask",
+        lambda command, *_: ProgramAnswer(command[0], 0, answers[command[0]], ""),
+    )
+    monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
+    part = {"name": "p", "scheduler": "slurm", "access": ["-p queue1"], "environs": ["e"]}
+    settings = ReframeSettings(environment={}, partitions=[part], environs=[{"name": "e"}])
+    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells
+    assert (cell.runs, cell.reason) == ("yes", "")
+
+
 @pytest.mark.parametrize(
     ("access", "reason"),
     [
