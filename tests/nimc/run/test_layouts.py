@@ -99,6 +99,9 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
     layout_samples = [sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]
     assert sorted(sample["factors"]["layout"] for sample in layout_samples) == sorted(3 * LAYOUTS)
     assert {sample["role"] for sample in layout_samples} == {"baseline"}
+    # The check would refuse the layout `auto`, from which nothing could be computed.
+    plan = json.loads((nimc.the_run() / "logs/xsbench@layouts/0/plan.json").read_text())
+    assert "layout" not in plan["settings"]
     plan = json.loads((nimc.the_run() / "logs/xsbench/0/plan.json").read_text())
     assert plan["settings"]["layout"] == "4x4"
     (note,) = (text for text in plan["notes"] if "layout" in text)
