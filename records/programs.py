@@ -25,6 +25,8 @@ TIMEOUT_S = 60.0
 #: Default folder in which programs start. Only root can add files to it.
 START_FOLDER = Path("/")
 _MISSING_TEXT = "not found on this host"
+#: File name of MPICH's library. MPIs that can replace MPICH use this name for their library, too.
+_MPICH = "libmpi.so.12"
 
 
 @dataclass(frozen=True)
@@ -146,3 +148,16 @@ def _lines(output: str) -> list[str]:
 def find_program(name: str) -> str | None:
     """Path of a program beside this Python, where wheels install programs, or else on PATH."""
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)
+
+
+def mpi_of_wheels(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variable with which a program of the wheels loads the MPI of the wheels.
+
+    Such a program searches LD_LIBRARY_PATH first, and modules put the libraries of another MPI
+    there. The libraries of Intel MPI and of MVAPICH have the same name as MPICH's. So the wheels'
+    folder is put first. Empty if `environment` names no other MPI.
+    """
+    folders = list(filter(None, environment.get("LD_LIBRARY_PATH", "").split(":")))
+    if not any(Path(folder, _MPICH).exists() for folder in folders):
+        return {}
+    return {"LD_LIBRARY_PATH": ":".join([str(Path(sys.prefix, "lib")), *folders])}

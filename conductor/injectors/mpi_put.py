@@ -11,13 +11,14 @@ import functools
 import os
 import re
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from conductor.injectors.base import Arrived, Fault, FaultFinder, Injector, Row, Writer
 from conductor.shared_memory import FOLDER_VARIABLE
 from records.machine import devices
-from records.programs import ProgramAnswer, ask
+from records.programs import ProgramAnswer, ask, mpi_of_wheels
 from records.sample import Direction
 from records.slurm import options
 
@@ -166,17 +167,23 @@ class MpiPut(Injector):
         return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """Return variables that leave binding to the agent, and choose the device or the folder."""
-        if _has_two_hosts(writer):
-            variables: dict[str, str] = {}
-            if writer.device:
-                # If no variable can choose the device, MPI chooses one. If MPI chooses another
-                # device, the bytes counted by the writer's device show this.
-                with suppress(ValueError):
-                    variables = devices.mpi_variables(writer.device)
-            return LAUNCHER_VARIABLES | variables
-        folder = os.environ.get(FOLDER_VARIABLE)
-        return LAUNCHER_VARIABLES | (dict.fromkeys(_FOLDER_VARIABLES, folder) if folder else {})
+        """Return variables that leave binding to the agent, and choose the device or the folder.
+
+        With them, a program that was compiled with the MPI of the wheels also loads this MPI.
+        """
+        variables = dict(LAUNCHER_VARIABLES)
+        launcher = options.words_of(launcher_of(program_path()))
+        if launcher and Path(launcher[0]).parent.resolve() == Path(sys.prefix, "bin").resolve():
+            variables |= mpi_of_wheels(os.environ)
+        if not _has_two_hosts(writer):
+            folder = os.environ.get(FOLDER_VARIABLE)
+            return variables | (dict.fromkeys(_FOLDER_VARIABLES, folder) if folder else {})
+        if writer.device:
+            # If no variable can choose the device, MPI chooses one. If MPI chooses another device,
+            # the bytes counted by the writer's device show this.
+            with suppress(ValueError):
+                variables |= devices.mpi_variables(writer.device)
+        return variables
 
     def parser(self, writer: Writer) -> ReportParser:
         """Return a parser for the lines of both ranks."""

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from records.processes import descendants
 from records.programs import find_program
 from records.treatment import Start, Treatment, Writes
 from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for
-from tests.conductor.injectors.printed import meanings
+from tests.conductor.injectors.printed import meanings, writer
 from tests.waiting import wait_until
 
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
@@ -66,6 +67,34 @@ def program_of(tmp_path_factory):
 def has_headers(compiler):
     words = [compiler, "-E", "-include", "mpi.h", "-x", "c", os.devnull]
     return subprocess.run(words, capture_output=True, timeout=60).returncode == 0
+
+
+def test_a_program_of_the_wheels_loads_their_mpi_beside_a_module_of_another(tmp_path, monkeypatch):
+    """The library of Intel MPI has the name of MPICH's, and RUNPATH comes after LD_LIBRARY_PATH."""
+    compiler = Path(sys.prefix, "bin", "mpicc")
+    if not compiler.exists():
+        pytest.skip(f"needs {compiler}")
+    words = [f"{tmp_path}/mpi_put", f"OUT={tmp_path}", f"MPICC={compiler}"]
+    subprocess.run(["make", "-s", "-C", SOURCE, *words], check=True, timeout=120)
+    module = tmp_path / "impi"
+    module.mkdir()
+    library = ["-shared", "-x", "c", os.devnull, "-o", module / "libmpi.so.12"]
+    subprocess.run(["cc", *library], check=True, timeout=60)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/apps/lib:{module}")
+    own = str(Path(sys.prefix, "lib", "libmpi.so.12"))
+    for target in ("n9", "n1"):
+        variables = mpi_put.MpiPut().environment(writer(origin="n9", target=target))
+        for added, loaded in (({}, f"{module}/libmpi.so.12"), (variables, own)):
+            shown = subprocess.run(
+                ["ldd", tmp_path / "mpi_put"],
+                env={**os.environ, **added},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert f"libmpi.so.12 => {loaded} " in shown.stdout
+    assert variables["LD_LIBRARY_PATH"].endswith(f":/apps/lib:{module}")
 
 
 @pytest.fixture(params=list(COMPILERS))
