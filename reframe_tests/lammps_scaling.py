@@ -32,7 +32,8 @@ class lammps_scaling(lammps.lammps):
     #: Cores of a node that are left for communication.
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
-    #: Number of units per target node in Daly's estimate and in the constant share. Each unit has
+    #: Number of units per target node. The arm `daly` has as many writers as Daly's estimate gives
+    #: for all units, and the arm `constant` a constant share of their number. Each unit has
     #: `node_mtti` as its mean time to interrupt. With 1, the units are nodes. With the default, 0,
     #: they are ranks, as in Groves, Grant and Arnold (2016), whose nodes had 16 ranks.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
@@ -42,8 +43,8 @@ class lammps_scaling(lammps.lammps):
     #: rate is used, or the rate in a text such as `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
-    #: Share of the length of a write that its messages take without an application. Below 1, the
-    #: write has time left for an application that uses the writer's processors.
+    #: Share of the length of a write that its messages take without an application, if `write` is a
+    #: length. Below 1, they also fit into this length if the application slows the writer.
     fill = variable(float, value=_DEFAULT.fill)
 
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.

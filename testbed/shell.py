@@ -32,7 +32,8 @@ def run(
 ) -> str:
     """Return a command's standard output.
 
-    Raises MachineError, whose message begins with `label`, by default the command line.
+    `env` is added to this process's environment. Raises MachineError if the command fails, with
+    `label` (by default the command line) and the reason, and if the program is missing.
     """
     answer = ask(command, environment(env), timeout_s=timeout_s, stdin=stdin)
     if answer.is_missing:
@@ -42,9 +43,7 @@ def run(
     return answer.stdout
 
 
-def start(
-    command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a program that outlives this process; its output goes to `log`.
 
     Raises MachineError if the program is missing.
@@ -57,7 +56,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment(env),
+                env=environment(),
                 start_new_session=True,
             )
     except FileNotFoundError as error:

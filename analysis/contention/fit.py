@@ -386,7 +386,7 @@ def _with_shares(guess: Parameters, curves: Curves) -> list[Parameters]:
 
 
 def _adjustable_parameters(p: Parameters, most_cores: int) -> list[str]:
-    """Return the continuous parameters that least squares can adjust, with up to `most_cores`."""
+    """Return the continuous parameters that sweeps of up to `most_cores` cores can show."""
     fixed = {name for name in CONTINUOUS_PARAMETERS if getattr(p, name) is None}
     if not p.b_comm_seq_b_s:
         fixed |= {"b_comm_seq_b_s", "alpha"}
@@ -403,7 +403,7 @@ def _adjustable_parameters(p: Parameters, most_cores: int) -> list[str]:
 
 
 def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
-    """Return the parameters with least squares of the continuous ones, with Cauchy's loss.
+    """Return the parameters, of which least squares with Cauchy's loss adjusts the continuous ones.
 
     The numbers of cores are fixed.
     """
@@ -419,8 +419,8 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
         parameters = dict(zip(names, map(float, scaled * scale), strict=True))
         return _with_total_at_n_seq(replace(p, **parameters))  # type: ignore[arg-type]
 
-    # A slope may take at most a third of the capacity per core. delta_l cannot be negative, since
-    # t_par_max is the largest total. Some published delta_r are negative.
+    # Each further core may take at most a third of the capacity t_par_max. delta_l cannot be
+    # negative, since t_par_max is the largest total. Some published delta_r are negative.
     upper = np.where(is_slope, curves.most_cores / 3, np.where(is_share, 1.0, 3.0))
     lower = np.array([-curves.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
@@ -478,7 +478,7 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
     elif p.t_par_max_b_s is None:
         largest_losses = _largest_losses_text(curves)
         reason = (
-            f"no capacity up to {most_cores} cores fits better than noise alone{largest_losses}"
+            f"up to {most_cores} cores, a shared capacity fits no better than none{largest_losses}"
         )
         reasons = dict.fromkeys(capacity_parameters, reason) | reasons
     else:

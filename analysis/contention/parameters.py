@@ -83,7 +83,7 @@ class Model:
     #: True if the parameters come from the literature.
     published: bool = False
     #: `local` or `remote` -> largest number of cores measured there, if this is below `cores`.
-    #: Nothing is predicted beyond this number.
+    #: Beyond this number, only communications alone are predicted.
     reach: dict[str, _CoreCount] = field(default_factory=dict)
     #: `local` or `remote` -> parameter -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -79,7 +79,7 @@ def pack_command(
     lines = [
         f"crate:    {crate_facts['crate']} ({size})",
         f"manifest: {crate_facts['manifest_sha256']}",
-        f"head:     {crate_facts['head'] or 'none: the samples of this run are in no chain'}",
+        f"head:     {crate_facts['head']}",
     ]
     if not crate_facts["finished"]:
         lines.append("not finished: the crate has what was measured so far")

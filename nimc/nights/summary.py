@@ -82,7 +82,7 @@ class Summary:
     #: Whether the site's command got the summary and the metrics were written. If not, the next
     #: start tries this again.
     told: bool = True
-    #: Version of this format. Version 1 also had node-hours, and named a nightly run.
+    #: Version of this format. Version 1 also had node-hours, and a name `nightly`.
     schema: Literal[2] = 2
 
     @property

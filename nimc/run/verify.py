@@ -60,11 +60,10 @@ class Verification:
     reread: int = 0
     #: Number of samples whose series were judged again.
     judged: int = 0
-    #: Head of the run's chain: a SHA-256 over all its records. It is None if there is no chain, or
-    #: if the chain cannot be read.
+    #: Head of the run's chain: a SHA-256 over all its records. It is None if they cannot be read.
     head: str | None = None
     findings: list[IntegrityFinding] = field(default_factory=list)
-    #: Remarks on the manifest of a crate and on who signed it.
+    #: Remarks on the manifest and the signer, if the run is in a crate of `nimc pack`.
     remarks: list[str] = field(default_factory=list)
 
     @property

@@ -161,7 +161,7 @@ def _node_numbers(value: object) -> object:
 
 
 class NodeFacts(Record):
-    """Hardware of a compute node. A site file must give it if the login node differs from these."""
+    """Hardware of a compute node. A site file must give it if the login node has other hardware."""
 
     cores: Annotated[int, Field(ge=1)]
     #: Hardware threads of a core, which Slurm counts as CPUs.
@@ -335,8 +335,8 @@ class Machine(Record):
     def nic_node(self) -> int:
         """Return the NUMA node of the writers' network interface.
 
-        If the node is unknown, and origin and target share this host, the node of the origin's
-        cores is returned. Raises InputError if the node is unknown on another machine.
+        If the node is unknown, and origin and target share this host, whose facts were detected,
+        the node of the origin's cores is returned. Otherwise raises InputError for an unknown node.
         """
         facts = self.node_facts()
         if len(facts.numa_nodes) == 1:
@@ -377,7 +377,8 @@ class Machine(Record):
     def _require_size(self, size_b: int | None, quantity: str) -> int:
         """Return the size. Raises InputError, which names the `quantity`, if the size is None."""
         if size_b is None:
-            unknown = f"{quantity} is unknown, since this host's kernel does not report it"
+            reason = ", since this host's kernel does not report it" if self.facts is None else ""
+            unknown = f"{quantity} is unknown{reason}"
             allowed = f"facts: {_facts_line(self.node_facts())}"
             raise InputError(f"site/{self.name}.yaml: facts: {unknown}; allowed: {allowed}")
         return size_b

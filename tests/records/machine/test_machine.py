@@ -133,6 +133,12 @@ def test_messages_that_reach_memory(tmp_path, policy, llc, requested, message_b)
     assert box.message_b(requested) == message_b
 
 
+def test_a_size_that_the_site_file_leaves_open_is_not_blamed_on_the_kernel(tmp_path):
+    box = site.load("box", _write(tmp_path, TEXT.replace("llc: 40MiB", "llc: null")))
+    with pytest.raises(InputError, match=r"last-level caches is unknown; allowed: .*llc: SIZE"):
+        box.message_b("dram")
+
+
 def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
     def box(numa, **changes):
         text = TEXT.replace("numa_nodes: 2", numa)
