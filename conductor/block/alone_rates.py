@@ -186,7 +186,7 @@ class AloneRates:
         runner = self._runner
         schedule = runner.schedules[writes]
         try:
-            await schedule.rehearse(runner.writers.next_start_number())
+            await schedule.rehearse()
         except NotReadyError as error:
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"

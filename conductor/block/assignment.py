@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,18 +15,12 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.block_plan import BlockPlan
 from records.treatment import Writes
 
-#: The first port of writers, and the number of ports that they use in turn. Under a timetable, a
-#: target may have several passive sides. The first uses one of these ports, and the others use the
-#: ports that follow it.
+#: The first port of writers, and the number of ports that they use in turn.
 _FIRST_PORT, _N_PORTS = 20000, 12000
-#: The first port of a block is random, so that no other process can occupy its ports in advance.
-_PORT_OFFSET = secrets.randbelow(_N_PORTS)
-#: Maximum number of passive sides of a target under a timetable. Each needs a port.
-MOST_PASSIVE_SIDES = 4
 #: Maximum share of a node's memory that the buffers of held writers may take.
 _HELD_MEMORY_SHARE = 0.25
-#: Assumed size of an end's buffers, in messages. The buffers of ucx_perftest were seen to hold one
-#: message (`origin_buffers_b`).
+#: Assumed size of an end's buffers, in messages: twice what those of ucx_perftest were seen to hold
+#: (`origin_buffers_b`).
 _BUFFERED_MESSAGES = 2
 #: Why writers are not held if their buffers do not fit.
 BUFFERS_TOO_LARGE = "if writers were held, their buffers would exceed a quarter of a node's memory"
@@ -39,6 +34,19 @@ class Assignment:
         self.origins = allocation.origins[: plan.n_origins]
         self._cpus = plan.origin_cpus
         self._kinds = [treatment.writes for treatment in plan.treatments if treatment.writes]
+        # The first port is random, so that no other process can occupy the ports in advance.
+        self._port_offset = secrets.randbelow(_N_PORTS)
+
+    def new_ports(self, count: int) -> range:
+        """Return ports for the passive sides of each target, which earlier starts did not use.
+
+        The kernel may still hold ports of earlier starts. They are used again after all others.
+        """
+        if self._port_offset + count > _N_PORTS:
+            self._port_offset = 0
+        first_port = _FIRST_PORT + self._port_offset
+        self._port_offset += count
+        return range(first_port, first_port + count)
 
     def writer_count(self, writes: Writes, queue_pairs: int = 1) -> int:
         """Return the number of writers in one run.
@@ -56,7 +64,7 @@ class Assignment:
     def buffers_fit(self, kinds: Iterable[Writes], facts: Mapping[str, Any]) -> bool:
         """Return whether the buffers of writers of all these kinds may be in memory together.
 
-        `facts` is `Hub.facts`.
+        `facts` are those of each node's host (`conductor.block.hub.Hub.facts`).
         """
         held_b = Counter[str]()
         for writes in kinds:
@@ -76,15 +84,13 @@ class Assignment:
         self,
         writes: Writes,
         addresses: Mapping[str, str],
-        start_number: int,
         *,
         full_b_s: Sequence[float] | None = None,
         kind_index: int = 0,
         queue_pairs: int = 1,
     ) -> list[Writer]:
-        """Return the writers of one kind.
+        """Return the writers of one kind, with new ports.
 
-        Each start of writers uses new ports, since the kernel may still hold the previous ones.
         `full_b_s` has the uncontended rate of each writer without a limit; the rate of a throttled
         writer may be a share of it. `kind_index` numbers the kinds of writes in the block: writers
         of several kinds may be held at the same time.
@@ -94,7 +100,7 @@ class Assignment:
             self.writer_count(planned, planned.queue_pairs or MOST_QUEUE_PAIRS)
             for planned in (writes, *self._kinds)
         )
-        first_offset = _PORT_OFFSET + start_number * most_writers
+        ports = self.new_ports(math.ceil(count / len(self.targets)))
         full_rates_b_s = full_b_s if full_b_s and writes.throttled else [None] * count
         devices = writes.devices or (None,)
         template = self.template(writes)
@@ -107,7 +113,7 @@ class Assignment:
                 origin=self.origins[index % len(self.origins)],
                 target=target,
                 address=addresses[target],
-                port=_FIRST_PORT + (first_offset + index) % _N_PORTS,
+                port=ports[index // len(self.targets)],
                 queue_pairs=queue_pairs,
                 rate_b_s=writes.requested_rate_b_s(full_rates_b_s[index]),
                 full_b_s=full_rates_b_s[index],
@@ -132,8 +138,3 @@ class Assignment:
             buffer_node=writes.buffer_node,
             cpus=self._cpus,
         )
-
-
-def first_port(start_number: int) -> int:
-    """Return the first port on which targets listen in a run under a timetable."""
-    return _FIRST_PORT + (_PORT_OFFSET + start_number * MOST_PASSIVE_SIDES) % _N_PORTS

@@ -218,7 +218,7 @@ class BlockRunner:
         timetable_s = planned_run_s + self.lead_in.required_s
         try:
             run_name = f"{run.pair}/{run.treatment.name}"
-            running = await schedule.begin(timetable_s, run_name, self.writers.next_start_number())
+            running = await schedule.begin(timetable_s, run_name)
         except NotReadyError as error:
             run.fail("injector_never_ready", str(error))
             return Series()

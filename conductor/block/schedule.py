@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from conductor.block.assignment import MOST_PASSIVE_SIDES, Assignment, first_port
+from conductor.block.assignment import Assignment
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
@@ -52,8 +52,8 @@ _ASSUMED_SETUP_S = 0.1
 _HANDOUT_S = 0.3
 #: Extra time for the last writes of a run, seconds.
 _FINISH_MARGIN_S = 30.0
-#: Minimum passive sides of a target; each needs a port.
-_LEAST_PASSIVE_SIDES = 2
+#: Minimum and maximum passive sides of a target under a timetable; each needs a port.
+_LEAST_PASSIVE_SIDES, _MOST_PASSIVE_SIDES = 2, 4
 #: Indices of passive sides begin here, so that no held writer has the same index.
 _FIRST_SIDE_INDEX = 1_000_000
 
@@ -89,7 +89,7 @@ def passive_sides_needed(setup_s: float, timetable: StaggeredWrites) -> int:
     """
     used_s = setup_s + timetable.length_s + setup_s
     needed = math.ceil(used_s / (timetable.length_s + timetable.rest_s))
-    return min(max(needed, _LEAST_PASSIVE_SIDES), MOST_PASSIVE_SIDES)
+    return min(max(needed, _LEAST_PASSIVE_SIDES), _MOST_PASSIVE_SIDES)
 
 
 class ShortWriteSchedule:
@@ -104,6 +104,7 @@ class ShortWriteSchedule:
         self._n_writers = writes.scheduled
         self._injector = INJECTORS[writes.injector]
         self._targets, self._origins = assignment.targets, assignment.origins
+        self._new_ports = assignment.new_ports
         self._template = assignment.template(writes)
         self._hub = hub
         # Rehearsals measure the next four attributes, which then stay the same in the block.
@@ -124,10 +125,9 @@ class ShortWriteSchedule:
         """Return the rate of all writers together, without an application; 0 before a rehearsal."""
         return self._n_writers * self._writer_alone_b_s
 
-    async def rehearse(self, start_number: int) -> None:
+    async def rehearse(self) -> None:
         """Measure rate and set-up time of the writes, once, and adapt messages or length.
 
-        `start_number` counts the starts of writers in the block, each of which uses other ports.
         Raises NotReadyError if no write can be made.
         """
         if self.alone_b_s:
@@ -137,7 +137,7 @@ class ShortWriteSchedule:
             timetable_s = self.length_s * (_REHEARSED_ROUNDS if is_rate_known else 1)
             started_s = clock.now_s()
             run_name = f"rehearsal/{self._n_writers}/{attempt}"
-            running = await self.begin(timetable_s, run_name, start_number)
+            running = await self.begin(timetable_s, run_name)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
             last_start_s = running.zero_s + running.timetable.start_s(len(running.timetable) - 1)
             await asyncio.sleep(max(last_start_s - clock.now_s(), 0.0))
@@ -182,29 +182,28 @@ class ShortWriteSchedule:
             messages=short.messages, done_s=self.length_s, planned_s=short.length_s
         )
 
-    async def begin(self, timetable_s: float, run_name: str, start_number: int) -> RunningTimetable:
+    async def begin(self, timetable_s: float, run_name: str) -> RunningTimetable:
         """Plan and hand out a timetable of `timetable_s` seconds, and wait until all writers write.
 
-        The seed derives from `run_name`, so that each run of the block has different writes. For
-        `start_number` see `rehearse`. Raises NotReadyError if such a timetable is not possible, or
-        if a passive side does not listen.
+        The seed derives from `run_name`, so that each run of the block has different writes.
+        Raises NotReadyError if such a timetable is not possible, or if a passive side does not
+        listen.
         """
         try:
             timetable = self._plan_timetable(timetable_s, run_name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
-        template = self._writer_at_port(first_port(start_number))
         n_sides = passive_sides_needed(self.setup_s, timetable)
+        ports = self._new_ports(n_sides)
+        template = self._writer_at_port(ports[0])
         side_specs = [
             replace(
                 template,
                 index=_FIRST_SIDE_INDEX + number,
                 target=target,
-                port=template.port + side_index,
+                port=port,
             )
-            for number, (target, side_index) in enumerate(
-                product(timetable.targets, range(n_sides))
-            )
+            for number, (target, port) in enumerate(product(timetable.targets, ports))
         ]
         timeout_s = self._plan.limits.ready_timeout_s
         self._passive_sides = await self._hub.start_passive_sides(

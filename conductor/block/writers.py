@@ -25,7 +25,6 @@ class Writers:
         self._plan = plan
         self._assignment = assignment
         self._hub = hub
-        self._n_starts = 0
         #: Kind of writes -> its writers that are held.
         self._held: dict[Writes, list[WriterState]] = {}
         #: Kind of writes -> its index in the block.
@@ -44,11 +43,6 @@ class Writers:
         #: Kind of writes -> target -> rate that its devices counted while the rates alone were
         #: measured, bytes per second.
         self.counted_alone_b_s: dict[Writes, dict[str, float]] = {}
-
-    def next_start_number(self) -> int:
-        """Return the number of the next start of writers."""
-        self._n_starts += 1
-        return self._n_starts
 
     def queue_pairs(self, writes: Writes) -> int | None:
         """Return the planned or measured queue pairs of each writer; None if not yet measured."""
@@ -88,7 +82,6 @@ class Writers:
         writers = self._assignment.writers(
             writes,
             self._hub.addresses,
-            self.next_start_number(),
             full_b_s=self.alone_b_s.get(writes.at_full_rate()),
             kind_index=self._kind_indices.setdefault(writes, len(self._kind_indices)),
             queue_pairs=self.queue_pairs(writes) or 1,

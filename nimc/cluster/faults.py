@@ -36,7 +36,7 @@ FAULTS = (
     KnownFault(
         "a firewall, or no route",
         r"does not answer \(TCP\)|Connection refused|Connection timed out|No route to host",
-        "let nodes reach ports 20000 to 32002 of each other over `interface` (TCP)",
+        "let nodes reach ports 20000 to 31999 of each other over `interface` (TCP)",
     ),
     LOCKED_MEMORY,
     KnownFault(

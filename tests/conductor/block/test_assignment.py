@@ -15,14 +15,13 @@ def test_writers_are_dealt_to_origins_and_targets_in_turn():
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
     addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "10.0.0.3"}
     writes = Writes(injector="perftest", message_b=65536)
-    writers = Assignment(plan, nodes).writers(writes, addresses, start_number=1)
+    writers = Assignment(plan, nodes).writers(writes, addresses)
     assert [(writer.index, writer.origin, writer.target) for writer in writers] == [
         (0, "n8", "n1"),
         (1, "n9", "n2"),
         (2, "n8", "n3"),
     ]
     assert [writer.address for writer in writers] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
-    assert len({writer.port for writer in writers}) == 3
 
 
 def test_each_target_has_the_clients_asked_for_beside_other_writes():
@@ -36,12 +35,28 @@ def test_each_target_has_the_clients_asked_for_beside_other_writes():
     addresses = dict.fromkeys(nodes.targets, "10.0.0.1")
     ends = [("n8", "n1"), ("n9", "n2"), ("n8", "n3"), ("n9", "n1"), ("n8", "n2"), ("n9", "n3")]
     assignment = Assignment(plan, nodes)
-    writers = assignment.writers(two, addresses, start_number=1)
+    writers = assignment.writers(two, addresses)
     assert [(writer.origin, writer.target) for writer in writers] == ends
     one = Writes(injector="perftest", message_b=65536)
-    others = assignment.writers(one, addresses, start_number=2, kind_index=1)
+    others = assignment.writers(one, addresses, kind_index=1)
     assert [writer.index for writer in writers + others] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
-    assert len({writer.port for writer in writers + others}) == 9
+    # No target has two writers at one port.
+    assert len({(writer.target, writer.port) for writer in writers + others}) == 9
+
+
+def test_starts_use_other_ports_until_all_were_used():
+    """The ports are 20000 to 31999 (docs/add-a-machine.md), whatever the writers are."""
+    nodes = Allocation(["n1", "n2", "n3"], ["n8"])
+    addresses = dict.fromkeys(nodes.targets, "10.0.0.1")
+    assignment = Assignment(APART, nodes)
+    writes = Writes(injector="perftest", message_b=65536)
+    used_ports = []
+    for _ in range(2399):
+        used_ports += {writer.port for writer in assignment.writers(writes, addresses)}
+        used_ports += assignment.new_ports(4)
+    assert len(set(used_ports)) == len(used_ports) == 11995
+    assert min(used_ports) >= 20000
+    assert max(used_ports) <= 31999
 
 
 def test_writers_are_held_as_long_as_their_buffers_fit_into_a_quarter_of_memory():

@@ -96,8 +96,8 @@ def test_writes_are_rehearsed_sized_handed_out_and_judged_by_the_clocks_of_their
 
     async def one_run():
         schedule = made_schedule(hub)
-        await schedule.rehearse(1)
-        begun = await schedule.begin(0.5, "0/on", 2)
+        await schedule.rehearse()
+        begun = await schedule.begin(0.5, "0/on")
         steady_s = begun.zero_s + begun.timetable.steady_from_s
         window_s = (steady_s, steady_s + 0.5)
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
@@ -128,8 +128,8 @@ def test_a_write_of_a_requested_number_of_messages_lasts_as_long_as_they_take(tm
 
     async def one_run():
         schedule = made_schedule(Hub(), messages=150)
-        await schedule.rehearse(1)
-        begun = await schedule.begin(0.5, "0/on", 2)
+        await schedule.rehearse()
+        begun = await schedule.begin(0.5, "0/on")
         steady_s = begun.zero_s + begun.timetable.steady_from_s
         window_s = (steady_s, steady_s + 0.5)
         return schedule, await schedule.end(begun, window_s, tmp_path / "writes.json")
@@ -147,22 +147,22 @@ def test_a_write_of_a_requested_number_of_messages_lasts_as_long_as_they_take(tm
 def test_writes_that_cannot_be_made_end_the_rehearsal():
     hub = Hub(writes=False)
     with pytest.raises(NotReadyError, match=r"^no write was done: \d+ x nobody there$"):
-        asyncio.run(made_schedule(hub).rehearse(1))
+        asyncio.run(made_schedule(hub).rehearse())
     assert hub.stops == 1
     hub = Hub(fault="target side ended: no port")
     with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
-        asyncio.run(made_schedule(hub).rehearse(1))
+        asyncio.run(made_schedule(hub).rehearse())
     assert hub.stops == 1
 
 
 def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
     """If a host does not run for a tenth of a second, it may miss all writes of a rehearsal."""
     schedule = made_schedule(hub := Hub(late=1))
-    asyncio.run(schedule.rehearse(1))
+    asyncio.run(schedule.rehearse())
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert hub.stops == 3
     with pytest.raises(NotReadyError, match=r"^no write was begun in time in 4 rehearsals$"):
-        asyncio.run(made_schedule(Hub(late=4)).rehearse(1))
+        asyncio.run(made_schedule(Hub(late=4)).rehearse())
 
 
 def test_a_write_has_as_many_messages_as_its_length_needs():

@@ -23,7 +23,7 @@ FIREWALL = """\
 table inet planted {
     chain input {
         type filter hook input priority 0; policy accept;
-        tcp dport 20000-32002 drop
+        tcp dport 20000-31999 drop
     }
 }
 """
@@ -94,7 +94,7 @@ def test_a_firewall_is_named(two_nodes: Cluster, tmp_path: Path) -> None:
     assert row["state"] == "missing"
     assert row["detail"].startswith("a firewall, or no route: writer 0 (ucx, node2): origin side")
     assert row["detail"].endswith(" does not answer (TCP)")
-    assert "20000 to 32002" in row["remedy"]
+    assert "20000 to 31999" in row["remedy"]
 
 
 def test_a_counter_that_stands_still_and_an_mpi_without_pmi_are_named(
