@@ -375,3 +375,6 @@ CONSEQUENCES = (
     r"^slurmstepd: error: (?:couldn't chdir|\*\*\* \S+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*)",
 )
 CAUSE = r"^((?:srun|slurmstepd|slurmd|sbatch): (?:error|fatal): .+)"
+#: Pattern of errors after which slurmstepd starts the tasks all the same: with /tmp, if nodes lack
+#: the folder TMPDIR of the login node, or with limits of its own.
+HARMLESS_ERRORS = r"^slurmstepd\S*: error: (?:.*\bTMPDIR |Can't propagate RLIMIT_)"

@@ -377,6 +377,14 @@ SRUN = {
         " instead\nslurmstepd: error: execve(): /opt/mpi_put: No such file or directory\n"
         "srun: error: n1: task 0: Exited with exit code 2\n"
     ),
+    # Nodes lack the folder TMPDIR of the login node, or allow less than the login node's limits.
+    "slurmstepd: error: execve(): /opt/u/mpi_put: No such file or directory": (
+        "slurmstepd: error: Unable to create TMPDIR [/scratch/login/u]: No such file or directory\n"
+        "slurmstepd: error: Setting TMPDIR to /tmp\n"
+        "slurmstepd: error: Can't propagate RLIMIT_MEMLOCK of 65536 from submit host: Operation not"
+        " permitted\nslurmstepd: error: execve(): /opt/u/mpi_put: No such file or directory\n"
+        "srun: error: n1: task 0: Exited with exit code 2\n"
+    ),
     "srun: error: Task launch for StepId=7.3 failed on node n1: Communication connection failure": (
         "srun: error: Task launch for StepId=7.3 failed on node n1: Communication connection"
         " failure\nsrun: error: Application launch failed: Communication connection failure\n"
