@@ -20,6 +20,7 @@ from records.machine.site import Origins
 from records.programs import ask
 from records.slurm import client, options, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
+from records.units import plural
 
 #: A line of the list of modules: a name with a version. Marks such as `(default)` may follow.
 _MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
@@ -119,16 +120,23 @@ class ClusterFacts:
         )
 
     @property
-    def job_nodes(self) -> int:
-        """Return the largest number of nodes of a job, targets and origins together.
+    def job_nodes(self) -> tuple[int, str]:
+        """Return the largest number of nodes of a job, targets and origins together, and why.
 
         Slurm's limit on nodes applies to each component of a heterogeneous job separately.
         """
-        total, limit = self.target.node_count, self.target.max_nodes
-        if limit is None:
-            return total
-        origins = self.origins
-        return min(total, limit + (origins.nodes if origins.policy == "hetjob" else 0))
+        target = self.target
+        origin_nodes = self.origins.nodes if self.origins.policy == "hetjob" else 0
+        total, reason = target.node_count, f"all of {target.name}"
+        if origin_nodes and self.origin_partition is not target:
+            total += origin_nodes
+            reason += f", and {plural(origin_nodes, 'origin')}"
+        if target.max_nodes is None or total <= target.max_nodes + origin_nodes:
+            return total, reason
+        reason = f"MaxNodes of {target.name} is {target.max_nodes}"
+        if origin_nodes:
+            reason += ", which does not count origins"
+        return target.max_nodes + origin_nodes, reason
 
 
 def access(partition: SlurmPartition, requirements: Sequence[str] = ()) -> list[str]:

@@ -136,7 +136,7 @@ def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
     )
     assert reason in " ".join(site_text(facts).replace("\n#", "").split())
     access = learn.access(target, facts.requirements)
-    return target.name, access, facts.job_nodes, facts.origins.access
+    return target.name, access, facts.job_nodes[0], facts.origins.access
 
 
 def without_overriding(text: str, _: Path) -> list[str]:

@@ -86,9 +86,13 @@ def test_origins_use_the_partition_whose_name_is_origins(tmp_path):
         assert (box.partition, box.origins.policy, box.origins.partition) == (
             compute.name, "hetjob", "Origins"
         )  # fmt: skip
+        assert box.nodes == nodes + 1  # all nodes of targets, and one of the origins
     assert "# scontrol show partition: Origins is named after them" in text.splitlines()
     refused = replace(facts, partitions=partitions, hetjob_refusal="no hetjobs")
-    assert refused.origins.policy == "same_job"
+    assert (refused.origins.policy, refused.job_nodes) == (
+        "same_job",
+        (3, f"all of {compute.name}"),
+    )
 
 
 @pytest.mark.parametrize(
