@@ -39,7 +39,7 @@ def resolved_output(path: Path) -> Path:
     links = [part for part in (path.parent, path) if part.is_symlink()]
     for link in links:
         if link.lstat().st_uid not in (os.geteuid(), 0):
-            raise InputError(f"{link}: is a symbolic link of another user; {_ALLOWED_FOLDER}")
+            raise InputError(f"{link}: is a symbolic link of another user; allowed: your own")
     return Path(os.path.realpath(path)) if links else path
 
 

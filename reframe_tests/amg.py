@@ -20,7 +20,7 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "amg"
     within_block = ("layout", "edge")
 
-    #: Grid points along the edge of each rank's cube.
+    #: Grid points along the edge of each rank's cube. Another `layout` keeps the node's total.
     edge = variable(int, value=96)
 
     def lay_out(self):

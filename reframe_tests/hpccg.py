@@ -32,7 +32,8 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
     #: `memory_share`; Groves, Grant and Arnold (2016) use 25 to 75 %.
     memory_share = variable(float, value=0.25)
 
-    #: Grid points along the edge of each rank's cube; 0 derives it from `memory_share`.
+    #: Grid points along the edge of each rank's cube; 0 derives it from `memory_share`. Another
+    #: `layout` keeps the node's total.
     edge = variable(int, value=0)
 
     def lay_out(self):
@@ -42,7 +43,7 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
         if not 0 < self.memory_share <= 1:
             raise variable_fault(self, "memory_share", "allowed: a number above 0, at most 1")
         share = min(self.memory_share, self.machine.memory_share)
-        default_edge = 0  # not used if a working set is chosen
+        default_edge = 0  # remains if a working set is chosen, which gives the edge
         if self.edge:
             default_edge = self.edge_of_same_work(self.edge)
         elif self.working_set == AUTO:

@@ -9,8 +9,9 @@ from reframe_tests.binaries import ProgramTest, ThreadsMixin
 from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FomError, Near, Workload, last_match
 
-#: Memory of one rank's unionized grid at size `large`, as XSBench prints it.
-_LARGE_B = 5.7e9
+#: Memory of one rank's grids at size `large`, bytes: 355 nuclides with 11,303 points each. A point
+#: has six numbers and an energy of 8 bytes each, and a 4-byte index for each nuclide.
+_LARGE_B = 355 * 11_303 * (6 * 8 + 8 + 355 * 4)
 
 
 @rfm.simple_test

@@ -35,7 +35,7 @@ class Verdict(str, Enum):
 
     @property
     def is_undecided(self) -> bool:
-        """Return whether the campaign's question is undecided."""
+        """Return whether the runs leave the effect undecided."""
         return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
 
     @property
@@ -96,7 +96,8 @@ class Result:
     off_median: float | None
     on_median: float | None
     unit: str
-    #: Time under the treatment / time of the baseline. None below six pairs, like all estimates.
+    #: Time under the treatment / time of the baseline. None below six pairs, like all estimates
+    #: but `carry_over`, which needs three.
     slowdown: Estimate | None
     #: Baseline repeatability: interval of the repeated baseline against the baseline (off against
     #: off).
@@ -108,11 +109,11 @@ class Result:
     writer_rate_b_s: float | None
     #: The verdict (docs/method.md#verdicts).
     verdict: Verdict
-    #: Rejected runs: key, outcome, reason.
+    #: `key`, `outcome` and `reason` of each rejected sample.
     rejections: list[dict[str, str]]
     #: Caveats to show with the figures.
     notes: list[str]
-    #: The writers' direction: `write` into the node's memory, `read`, `both`; None without writers.
+    #: The writers' direction (`records.sample.Direction`); None without writers.
     direction: str | None = None
     #: Role of the treatment; `floor` is the repeated baseline.
     role: Role
@@ -181,6 +182,6 @@ class Result:
     def interval_exceeds_control(self) -> bool:
         """Return whether the interval of `over_control` is above 1.
 
-        This decides nothing, since verdicts hold over all hypotheses of the campaign.
+        No verdict follows from it, since verdicts hold over all hypotheses of the campaign.
         """
         return self.over_control is not None and self.over_control.low > 1

@@ -45,7 +45,7 @@ class PublishedRow:
 
 
 def table_2_rows() -> list[PublishedRow]:
-    """Table II: STREAM triad, one row per machine."""
+    """Table II: STREAM triad, one row per machine and memory clock."""
     return [
         PublishedRow(
             workload="stream",

@@ -166,7 +166,10 @@ def advise_command(
     comm_node: int | None,
     kernel: str | None,
 ) -> Answer:
-    """Say where to put data and buffers, and the fewest cores with which both sides lose."""
+    """Say where to put data and buffers.
+
+    Also print from how many cores on computations and communications both lose.
+    """
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
@@ -205,8 +208,8 @@ _PLACEMENTS_HEADER = (
 )
 _PLACEMENTS_LEGEND = (
     "rates of the model with both running, and their shares of the best rate alone in any"
-    " placement; unharmed: the most cores with which neither side loses more than 1 %; both lose:"
-    " the fewest with which both do"
+    " placement; unharmed: the most cores with which neither loses more than 1 % of its rate alone"
+    " there; both lose: the fewest with which both do"
 )
 
 

@@ -165,7 +165,7 @@ class JobDestination:
     def time_limit(self, work_s: float) -> str:
         """Return the time limit of a job whose programs work for `work_s` after their start.
 
-        The first step may start late. The limit allows for this as far as the partition's does.
+        Time for a late start of the first step is added, but not beyond the partition's limit.
         """
         longest_s = AGENTS_TIMEOUT_S + work_s
         return f"{round(max(work_s, min(longest_s, self.limit_s or longest_s)))}s"
@@ -214,7 +214,7 @@ def run_job(
 
     `check_options` select the check. The job's files are in `folder`. `has_begun` returns whether
     the job has begun, according to these files. `tick` is called every second. Returns ReFrame's
-    exit status, and why the job was pending when Slurm was last asked (None if it was not). Raises
+    exit status, and why the job was pending when Slurm last listed it (None if it was not). Raises
     MachineError and Stopped.
     """
     tell(f"ReFrame submits a job to {destination.partition}")
@@ -422,7 +422,7 @@ def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
 
 
 def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield a finding on each device in the site file: which counter counts its bytes.
+    """Yield for each device of the site file that the node has which counter counts its bytes.
 
     If no counter does, the finding says why.
     """

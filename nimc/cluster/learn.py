@@ -67,7 +67,7 @@ class ClusterFacts:
     accounts: Sequence[str]
     #: ReFrame's name for the modules system.
     modules_system: str
-    #: Modules of compilers, MPI and LAMMPS, each as `NAME/VERSION`.
+    #: Modules of compilers, MPI and LAMMPS, each as `NAME/VERSION`; or why there is no list.
     modules: Sequence[str]
     #: Why heterogeneous jobs cannot start in the target partition; None if no reason is known.
     hetjob_refusal: str | None = None

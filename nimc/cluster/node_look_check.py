@@ -71,7 +71,10 @@ class NodeLook(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def all_nodes_answered(self) -> bool:
-        """Check that every node has answered. If not, raise SanityError with the job's reason."""
+        """Check that every node has answered, and store the job's state.
+
+        If a node has not, raises SanityError, which says how the job ended.
+        """
         replace_text(Path(self.folder, JOB_STATE), str(self.job.state))
         answers = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answers < self.nodes:

@@ -157,7 +157,7 @@ def modules_not_among(requested: Iterable[str], loaded: Sequence[str]) -> list[s
     """Return the requested modules that are not among those loaded.
 
     As in Lmod, a name without a version matches every version. A version also matches versions that
-    begin with it (`gcc/13` matches `gcc/13.2.0`).
+    continue it after `.` or `-` (`gcc/13` matches `gcc/13.2.0`).
     """
     return [name for name in requested if not any(_matches(name, module) for module in loaded)]
 
@@ -231,7 +231,7 @@ class ModuleLoad:
 
 
 def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> ModuleLoad | None:
-    """Load modules by name; None if this host has no module system."""
+    """Load modules by name; None without a module system, or if the shell does not end in time."""
     if not names:
         return ModuleLoad([], environment.get("PATH", os.defpath))
     answer = ask(["bash", "-c", _LOAD_SCRIPT, "bash", *names], environment)

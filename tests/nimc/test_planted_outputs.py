@@ -88,7 +88,7 @@ def test_runs_are_not_written_through_a_link_of_another_user(shared, mine, comma
     for words in (["run"], ["nights", "run"]):
         command(*words, "quick", "--machine", "localhost", code=2)
         *_, line = command.err.splitlines()  # a night first prints that it begins
-        assert line.endswith("results: is a symbolic link of another user; allowed: a real folder")
+        assert line.endswith("results: is a symbolic link of another user; allowed: your own")
     assert os.listdir(mine.parent) == ["authorized_keys"]
 
 

@@ -91,7 +91,7 @@ RESERVED = ("off", "off@reserved_cores=1")
         # Each core has a cube with edges of 100 elements, and the cube root of 64 is 4.
         ("minife", RESERVED, (64, 63), "-nx 400"),
         ("cns", RESERVED, (64, 63), "cns inputs"),
-        # Half of 256 GiB holds 24 grids of 5.7 GB, and each rank has a grid. So only 21 ranks of
+        # Half of 256 GiB holds 23 grids of 5.9 GB, and each rank has a grid. So only 21 ranks of
         # three threads run on 64 cores.
         ("xsbench", ("off@layout=63x1", "off@reserved_cores=1,layout=63x1"), (63, 63), "-s small"),
         ("xsbench", RESERVED, (21, 21), "-s small -t 3"),
