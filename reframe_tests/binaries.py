@@ -61,7 +61,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
         return str(self.stack)
 
     def runs_in(self, environ: Environment) -> bool:
-        """Return whether an environment provides the program."""
+        """Return whether an environment provides the program. Spack builds it if needed."""
         try:
             if self.uses_spack(environ):
                 self._built_environment()

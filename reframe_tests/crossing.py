@@ -40,9 +40,9 @@ def cross(
 ) -> list[Treatment]:
     """Return the treatments of a pair. Their field `writes` is not set yet.
 
-    At each combination of the application's levels, the baseline comes first. A cell of `exclude`
-    removes the treatments that have all of its levels. With `only`, just the treatments that a cell
-    selects are kept. A baseline is kept if a treatment is paired with it, or if a cell of `only`
+    They are in order of the application's levels, then of `arms`. A cell of `exclude` removes the
+    treatments that have all of its levels. With `only`, just the treatments that a cell selects are
+    kept. A baseline is kept if a treatment is paired with it, or if a cell of `only`
     selects it. Raises InputError for duplicate names, or if no treatment that writes is left.
     """
     application_factors = {
@@ -56,8 +56,8 @@ def cross(
             for treatment in _arm_treatments(arm, app_levels, factors)
             if treatment.role == "baseline" or _is_selected(treatment, exclude, only)
         ]
-        baseline_is_selected = bool(only) and _is_selected(group[0], exclude, only)
-        if len(group) > 1 or len(arms) == 1 or baseline_is_selected:
+        is_selected = bool(only) and any(_is_selected(row, exclude, only) for row in group)
+        if len(group) > 1 or len(arms) == 1 or is_selected:
             treatments += group
     has_writers = any(ARMS[arm].role == "effect" for arm in arms)
     if has_writers and not any(treatment.role == "effect" for treatment in treatments):

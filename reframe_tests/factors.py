@@ -59,8 +59,8 @@ FREE_WORKERS = "free"
 LOAD_KERNELS = ("read", "write", "nt_write")
 #: Level of `load` without workers.
 IDLE_LOAD = "idle"
-#: Level of a size with which the injector or the check chooses the size. The variable `layout` may
-#: have this value, too. It then requests the fastest layout. The factor `layout` has no such level.
+#: Level with which the machine, the injector or the check chooses a size or the queue pairs. As the
+#: value of the variable `layout`, it requests the fastest layout; the factor has no such level.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
 _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)

@@ -44,8 +44,8 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: Slow writes are a result of this check, so they are no reason to reject a run.
     min_share = 0.02
 
-    #: NUMA node of the writers' buffers, and of the memory that workers load: `nic` (the
-    #: node of the network interface) or `other`.
+    #: NUMA node of the memory that workers load, and of the writers' buffers unless `comm_node`
+    #: binds them: `nic` (the node of the network interface) or `other`.
     buffer = variable(str, value="nic")
 
     #: NUMA node that workers run on: `nic`, `other`, or `free` (not bound).

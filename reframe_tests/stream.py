@@ -62,7 +62,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         """Return the number of elements of an array, and its requested multiple of the caches.
 
         The size comes from the working set, if one is chosen, or else from `llc_multiple`. Memory
-        limits it. Raises ReframeError.
+        and `array_most` limit it. Raises ReframeError.
         """
         try:
             llc_b = self.machine.llc_b()

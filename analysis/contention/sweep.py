@@ -62,7 +62,8 @@ class Sweep:
     """The points of one machine. Repeated measurements are repeated points."""
 
     name: str
-    #: Number of cores of the first socket, where the computing cores are.
+    #: Cores of the first socket, where the computing cores are. In a sweep of a run, and by default
+    #: in a file, this is the largest measured number of computing cores.
     cores: int
     numa_per_socket: int
     numa_nodes: int

@@ -144,7 +144,7 @@ def _carry_over_allowance(after_writes_share: float, statement: Statement) -> fl
 def _min_size(
     interim: InterimAnalysis, hypotheses: int, after_writes_share: float, statement: Statement
 ) -> float | None:
-    """Return the smallest effect that an interim analysis shows, or None if it can show no effect.
+    """Return the smallest effect that an interim analysis shows; None if it cannot show any.
 
     The size is read from the table's column for `hypotheses` or, if there is none, for the next
     larger number. For more hypotheses or pairs than the table has, it follows from Student's t.

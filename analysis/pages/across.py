@@ -42,7 +42,7 @@ class MachineHistory:
     below_reference: list[BelowReference] = field(default_factory=list)
     #: Facts of the header of its latest run; empty if the run is missing.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    #: True if writes of its latest runs were emulated.
+    #: True if writes of its latest run were emulated.
     emulated: bool = False
     #: Run -> address of its report, relative to the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 #: `price`: time off with the remedy / time off without it; above 1 the remedy costs. It is null if
 #: the remedy is a setting of the writers, which changes nothing without writes.
 #: `gain`: time on without the remedy / time on with it; above 1 the remedy helps.
-#: `written`: the writers' rate with the remedy / their rate without it.
+#: `written`: the writers' rate with the remedy / their rate without it; null for unpaired remedies.
 #: `net`: the application's speed with the remedy / its speed without it, at a share of time with
 #: traffic. It is the gain at a share of 1, and 1 / price at a share of 0.
 #: `p`: p value of 'no difference' in net over the `allocations` measured.

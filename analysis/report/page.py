@@ -124,8 +124,8 @@ def make_reports(
     Commands on the page are for `shell`, which is None if the page is read on another host.
 
     Raises InputError before anything is written, in these cases: a run is invalid; a run has
-    integrity faults and `force` is false; there is no `output` and a folder belongs to another
-    user.
+    integrity faults and `force` is false; there is no `output`, and another user may have made one
+    of the run's folders.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:
