@@ -82,6 +82,8 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             raise variable_fault(self, "socket", "allowed: first, all")
         sockets = 1 if self.socket == "first" else self.node_facts.sockets
         max_cores = max(1, sockets * (self.app_cores // self.node_facts.sockets))
+        if not self.cores and self.share > 1:
+            raise variable_fault(self, "share", "allowed: numbers up to 1")
         cores = self.cores or max(1, round(self.share * max_cores))
         if not 1 <= cores <= max_cores:
             extent = f"{plural(sockets, 'socket')} of {self.machine.name}"

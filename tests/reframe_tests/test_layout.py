@@ -161,6 +161,7 @@ REFUSED = [
     ("xsbench", {"layout": "auto"}, "layout: auto found; allowed: RANKSxTHREADS, such as 8x2"),
     ("xsbench", {"layout": "8x"}, "layout: 8x found; allowed: RANKSxTHREADS of a node, such as"),
     ("membench", {"cores": 9999}, "cores: 9999 found; allowed: 1 to"),
+    ("membench", {"share": 3.0}, "share: 3.0 found; allowed: numbers up to 1"),
     ("cns", {"cells": 4}, "cells: 4 found; allowed: numbers from 8"),
     ("stream", {"direction": "both", "injector": "ucx"}, "it has no direction both; allowed: mpi"),
 ]
