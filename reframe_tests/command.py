@@ -74,7 +74,9 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
                 raise variable_fault(self, "which", f"allowed: {', '.join(_MATCH_CHOICES)}")
             if not self.unit or self.unit.split() != [self.unit]:
                 raise variable_fault(self, "unit", "allowed: a word without spaces")
-            if self.nodes > 1 and not self.ranks_per_node:
+            if self.ranks_per_node < 0:
+                raise variable_fault(self, "ranks_per_node", "allowed: numbers from 0")
+            if self.nodes < 1 or (self.nodes > 1 and not self.ranks_per_node):
                 raise variable_fault(self, "nodes", "allowed: 1, or ranks_per_node from 1")
             if self.ranks_per_node and self.tool != tools.NONE:
                 raise variable_fault(self, "tool", f"it counts one process; allowed: {tools.NONE}")
@@ -89,7 +91,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
             self.notes = [*self.notes, Note.FIGURE_MATCH(which=self.which, pattern=self.figure)]
 
     def lay_out(self):
-        """Lay out the requested ranks, or one process on all cores, without new variables."""
+        """Lay out the ranks, or one process on all cores; set no environment variables."""
         self.mpi = self.ranks_per_node > 0
         ranks = max(1, self.ranks_per_node)
         self.num_tasks_per_node = ranks

@@ -141,6 +141,8 @@ def settings(**changes: object) -> dict[str, object]:
         ({"command": "echo {slots}"}, "allowed: a program and its arguments, without {targets}"),
         ({"which": "first"}, "command.which: first found; allowed: last, worst"),
         ({"nodes": 1, "figure": "("}, "command.figure: '(' found: missing )"),
+        ({"nodes": 0}, "command.nodes: 0 found; allowed: 1, or ranks_per_node from 1"),
+        ({"ranks_per_node": -1}, "command.ranks_per_node: -1 found; allowed: numbers from 0"),
         ({"unit": "M B"}, "command.unit: M B found; allowed: a word without spaces"),
         ({"ranks_per_node": 1, "tool": "perf_stat"}, "command.tool: perf_stat found"),
     ],
