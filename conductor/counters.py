@@ -80,7 +80,10 @@ def read_one_sided(device: str, direction: TrafficDirection, root: Path = Path("
 
 
 def why_no_count(device: str, root: Path = Path("/")) -> str:
-    """Return why the bytes that a device receives are not counted: what the files contain."""
+    """Return why the bytes that a device receives are not counted.
+
+    If devices of its driver have files with a count, these are named, with what they contain.
+    """
     placeholders = _placeholders(device, root)
     interface = placeholders["interface"]
     locations = [
@@ -93,7 +96,7 @@ def why_no_count(device: str, root: Path = Path("/")) -> str:
         for location in locations
         if _count(root, location, interface) is None
     ]
-    return "; ".join(dict.fromkeys(contents)) or "its fabric is not known"
+    return "; ".join(dict.fromkeys(contents)) or "no counter of its driver is known"
 
 
 def _content_without_count(root: Path, location: str, interface: str) -> str:

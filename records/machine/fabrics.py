@@ -7,7 +7,8 @@ library.
 Sources. Counters: shs-cxi-driver's cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux:
 infiniband/hw/efa/efa_verbs.c, hw/hfi1/mad.c (with opa-ff's stl_pm.h), hw/bnxt_re/hw_counters.c,
 hw/irdma/verbs.c, hw/mana/counters.c, hw/erdma/erdma_verbs.c, ethernet/chelsio/cxgb4/cxgb4_main.c,
-if_link.h, ABI/stable/sysfs-class-infiniband. The firmware of ionic names its counters, so the names
+if_link.h, ABI/stable/sysfs-class-infiniband. No bytes: hw/hns/hns_roce_main.c, and hw/qedr/verbs.c,
+whose `process_mad` never replies. The firmware of ionic names its counters, so the names
 are taken from ROCm/omnistat, request 301.
 Drivers: sysfs shows the driver of the PCI device: the Ethernet driver, not the RDMA driver.
 Variables: the manuals of libfabric's providers (fi_cxi, fi_opx, fi_efa, fi_verbs, fi_tcp), of PSM2,

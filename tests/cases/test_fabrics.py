@@ -357,3 +357,19 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
     assert record["counters"] == {"bnxt_re0": "bnxt:bnxt_re0/1"}
     why = "counters/port_rcv_data: missing; hw_counters/rx_bytes: N/A"
     assert record["uncounted"] == {"bnxt_re1": why}
+
+
+def test_devices_whose_drivers_count_no_bytes_have_no_counter(tmp_path: Path) -> None:
+    """The PCI drivers of hns_roce and qedr are hns3 and qede. With iWARP, qedr has an RNIC.
+
+    hns_roce has no `process_mad`, so the kernel makes no folder `counters`.
+    """
+    huawei = BROADCOM.replace("bnxt_re0", "hns_0").replace("rx_bytes: 7", "rx_rc_pkt: 7")
+    marvell = huawei.replace("hns_0", "qedr0").replace("1: CA", "4: RNIC")
+    for text, driver, name, why in (
+        (huawei, "hns3", "hns_0", "counters/port_rcv_data: missing"),
+        (marvell, "qede", "qedr0", "no counter of its driver is known"),
+    ):
+        root = host_of(text.replace("bnxt_en", driver), tmp_path)
+        assert counters.read(name, "received", root) is None
+        assert counters.why_no_count(name, root) == why
