@@ -18,6 +18,7 @@ from itertools import product
 
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
+from nimc.campaign.layouts import cores_of
 from nimc.readiness.checks import CheckDescription
 from nimc.readiness.diagnosis import OmittedCase
 from records.arms import ARMS, level_text, standard_arms
@@ -29,7 +30,7 @@ from records.machine.site import Machine
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
-from reframe_tests.factors import DEFAULT_RESERVED_CORES, app_cores, why_unsupported
+from reframe_tests.factors import why_unsupported
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
 
 #: A sweep with `cores: few` is measured with this many different numbers of cores.
@@ -176,13 +177,8 @@ def sweep_cases(entry: Entry, machine: Machine) -> list[Entry]:
     if entry.sweep is None:
         return [entry]
     facts = machine.node_facts()
-    reserved = entry.set.get("reserved_cores")
-    node_cores = app_cores(
-        machine, reserved if isinstance(reserved, int) else DEFAULT_RESERVED_CORES
-    )
-    most_cores = max(1, node_cores // facts.sockets)
-    if entry.set.get("socket") == "all":
-        most_cores *= facts.sockets
+    sockets = facts.sockets if entry.set.get("socket") == "all" else 1
+    most_cores = max(1, sockets * (cores_of(entry, machine) // facts.sockets))
     few = entry.sweep.cores == "few"
     core_counts = evenly_spaced(most_cores) if few else range(1, most_cores + 1)
     return [

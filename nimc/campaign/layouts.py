@@ -33,15 +33,20 @@ def is_to_be_chosen(case: Entry) -> bool:
     return bool(case.set.get(LAYOUT) == AUTO)
 
 
+def cores_of(case: Entry, machine: Machine) -> int:
+    """Return the number of cores on a node that a case may use. Raises InputError."""
+    reserved = case.set.get("reserved_cores", DEFAULT_RESERVED_CORES)
+    core_spec = case.set.get("core_spec", 0)
+    return case.set.get("layout_cores") or app_cores(machine, reserved, core_spec)
+
+
 def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[str]:
     """Return the layouts that a case may have on a node, in decreasing order of ranks.
 
-    A layout uses all cores that the application may use. If the check allows only certain numbers
+    A layout uses all cores that the case may use. If the check allows only certain numbers
     of ranks, some cores may stay unused. Raises InputError if no layout is possible.
     """
-    reserved = case.set.get("reserved_cores", DEFAULT_RESERVED_CORES)
-    core_spec = case.set.get("core_spec", 0)
-    cores = case.set.get("layout_cores") or app_cores(machine, reserved, core_spec)
+    cores = cores_of(case, machine)
     rank_counts = check.rank_counts
     layouts = [
         f"{ranks}x{cores // ranks}"

@@ -57,6 +57,18 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("settings", "most"),
+    [({"core_spec": 4}, 12), ({"reserved_cores": 1, "core_spec": 1}, 13), ({"layout_cores": 8}, 4)],
+)
+def test_a_sweep_has_no_more_cores_than_its_settings_leave(settings, most):
+    """Of 28 cores on two sockets, `core_spec: 4` leaves 24 to the job: twelve on each socket."""
+    swept = campaign(cores="all", placements="local")
+    swept.workloads[0].set.update(settings)
+    cases = expanded(swept, machine()).cases
+    assert [case.set["cores"] for case in cases] == [*range(1, most + 1)]
+
+
+@pytest.mark.parametrize(
     ("facts", "placements", "expected"),
     [
         ({"sockets": 1, "numa_nodes": 1}, "calibration", [(0, 0)]),
