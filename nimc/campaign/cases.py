@@ -76,10 +76,9 @@ def expand(
                 resolved = resolved_scale(case_request(campaign, case, check), machine)
                 scaled = case.with_scale(resolved)
                 nodes_taken(scaled, machine)  # raises InputError if there are too many
+                cases += sweep_cases(scaled, machine)
             except InputError as error:
                 on_error(index, "set", error)
-                continue
-            cases += sweep_cases(scaled, machine)
     cases_alone = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
     return campaign.model_copy(update=cases_alone)
 

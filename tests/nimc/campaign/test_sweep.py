@@ -118,6 +118,10 @@ def test_few_numbers_of_cores_are_evenly_spaced(cores, expected):
             "check: membench, sweep: {}, factors: {warmups: [1, 2]}",
             "sweep: cannot be combined with the factor 'warmups'",
         ),
+        (
+            "check: membench, sweep: {}, set: {reserved_cores: 100000}",
+            ":3: workloads[0].set: machine 'localhost': too few usable CPUs",
+        ),
         ("check: membench, sweep: {cores: some}", "cores: 'some' found; allowed: all; or few:"),
     ],
 )
