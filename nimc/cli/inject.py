@@ -67,14 +67,15 @@ def inject_command(
     the time, the exit code is that of COMMAND, or 0 if there is no COMMAND. Otherwise it is 1.
     """
     # Not at the top, since it imports all modules that run campaigns.
-    from nimc.cluster.injection_session import RequestedWrites, inject
+    from nimc.cluster.injection_session import RequestedWrites, inject, runs_here
 
     if command and "--json" in options.names_given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
     if output is not None and output.exists():  # perhaps a record, which cannot be made again
         raise InputError(f"--output: {output} exists; allowed: a new file")
+    site = load_machine(machine)
     if command:
-        options.require_program("COMMAND", command[0])
+        options.require_program("COMMAND", command[0], in_job=not runs_here(site))
     requested_writes = RequestedWrites(
         rate=rate,
         injector=injector,
@@ -86,7 +87,7 @@ def inject_command(
     )
     start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     record_path = output or results / f"inject-{start}.json"
-    outcome = inject(load_machine(machine), requested_writes, results, record_path, log)
+    outcome = inject(site, requested_writes, results, record_path, log)
     lines = [*_summary_lines(outcome.head), f"record: {record_path}"]
     if not command:
         return Answer(_document(record_path), lines, exit_code(outcome), schema=SCHEMA)

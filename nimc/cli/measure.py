@@ -155,7 +155,7 @@ def measure_command(
     if not measurement.figure:
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
     request = request_of(campaign_of(program, measurement), machine)
-    _require_program(program[0], in_job=request.slurm)
+    options.require_program("PROGRAM", program[0], in_job=request.slurm)
     words = options.words_given(*_UNSTORED_OPTIONS)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(
@@ -257,13 +257,3 @@ def _figure_settings(measurement: Measurement) -> dict[str, str]:
     if measurement.worst:
         settings["which"] = "worst"
     return settings
-
-
-def _require_program(program: str, *, in_job: bool) -> None:
-    """Raise InputError if the shell would not find a program.
-
-    If the program runs in a job (`in_job`), a name without `/` is not looked up, since modules of
-    the job may provide the program.
-    """
-    if "/" in program or not in_job:
-        options.require_program("PROGRAM", program)

@@ -134,12 +134,14 @@ class ResultsPath(click.Path):
         return Path(text)
 
 
-def require_program(argument: str, program: str) -> None:
+def require_program(argument: str, program: str, *, in_job: bool) -> None:
     """Raise InputError if the shell would not find a program.
 
-    The message begins with `argument`, the command's argument that names the program.
+    The message begins with `argument`, the command's argument that names the program. If the
+    program runs in a job (`in_job`), a name without `/` is not looked up, since modules of the job
+    may provide the program.
     """
-    if shutil.which(program) is not None:
+    if (in_job and "/" not in program) or shutil.which(program) is not None:
         return
     if "/" in program:
         raise InputError(f"{argument}: {program!r} is not an executable file")

@@ -130,6 +130,11 @@ def inject(
             return progress.outcome(interrupts)
 
 
+def runs_here(machine: Machine) -> bool:
+    """Return whether the conductor and the command run on this host, not in a job of their own."""
+    return machine.origins.policy == "same_host" or JOB_VARIABLE in os.environ
+
+
 def injection_request(
     machine: Machine, writes: RequestedWrites, folder: Path, output: Path
 ) -> InjectionRequest:
@@ -139,7 +144,7 @@ def injection_request(
     the record to the file `output`. Raises InputError if the user names nodes that cannot be used.
     """
     targets, origins = _named_nodes(machine, writes)
-    on_this_host = machine.origins.policy == "same_host" or JOB_VARIABLE in os.environ
+    on_this_host = runs_here(machine)
     plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
     if machine.origins.policy != "same_host" and on_this_host:
         plan = _in_allocation(plan, machine, [*targets, *origins])

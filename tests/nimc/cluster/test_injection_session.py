@@ -46,6 +46,16 @@ def test_invalid_options_are_refused_in_one_line(
     assert command.refused(*argv).startswith(line)
 
 
+def test_modules_of_a_job_may_provide_its_command(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    argv = ["inject", "--machine", "example_slurm", "--results", tmp_path / "new", "--to", "n1"]
+    assert command.refused(*argv, "--", "nosuchprogram").startswith("--from: missing")
+    line = command.refused(*argv, "--", "/no/program")
+    assert line == "COMMAND: '/no/program' is not an executable file"
+
+
 def test_an_existing_file_is_not_replaced_by_a_record(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     file.write_text("{}")
