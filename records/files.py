@@ -8,6 +8,7 @@ refused if the folder is a link.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import grp
 import os
@@ -119,11 +120,20 @@ def replace_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(partial, dir_fd=folder)
             raise
-        os.fsync(folder)
+        _flush_folder(folder)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         os.close(folder)
+
+
+def _flush_folder(folder: int) -> None:
+    """Write an open folder to disk, unless its file system cannot, such as AFS and OrangeFS."""
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def _open_folder(folder: Path) -> int:

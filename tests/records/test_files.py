@@ -4,10 +4,12 @@ A write replaces a regular file in its folder, and never a link, folder, pipe or
 other users are not trusted. A lock is held by one process at a time.
 """
 
+import errno
 import fcntl
 import grp
 import os
 import pwd
+import stat
 import struct
 import time
 import tracemalloc
@@ -191,6 +193,22 @@ def test_a_failed_write_names_the_file_and_leaves_no_file(
         replace_text(tmp_path / "file", "x")
     assert failed.value.filename == str(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_cannot_flush_folders_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux answers EINVAL if a file system has no fsync() for folders (vfs_fsync_range)."""
+    flush = os.fsync
+
+    def flush_files_only(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", flush_files_only)
+    replace_text(tmp_path / "file", "x")
+    assert (tmp_path / "file").read_text() == "x"
 
 
 def link_of_another(path: Path, target: str) -> Path:
