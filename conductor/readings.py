@@ -69,8 +69,8 @@ class MeterRecord:
     """How a writer's bytes are counted independently of its own rows."""
 
     writer: int
-    #: Where bytes are counted: `sent by DEVICE`, `the target's memory` or `a processor`; empty if
-    #: nothing counts them.
+    #: Where bytes are counted: `sent by DEVICE` or `received by DEVICE` (the origin's device), `the
+    #: target's memory` or `a processor`; empty if nothing counts them.
     at: str = ""
     #: True if the target's process reports the bytes that it finds in its memory.
     memory: bool = False

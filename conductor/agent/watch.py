@@ -174,7 +174,7 @@ class Meter:
         elif injector.transport(writer) != "shared memory":
             direction = TRAFFIC[injector.direction].at_origin
             self._read_total, self._period_s = _device_counter(writer.device, direction)
-            self._counted_at = f"sent by {writer.device}"
+            self._counted_at = f"{direction} by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")
 
@@ -297,7 +297,7 @@ class Watch:
         return WatchRecord(node, increases, sorted(held_but_ran))
 
     async def cancel(self) -> None:
-        """Stop reading the load, and drop the record."""
+        """Stop reading the load."""
         self._load_task.cancel()
         await asyncio.gather(self._load_task, return_exceptions=True)
 

@@ -70,8 +70,8 @@ def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, dir
         return CounterReading("net:lo", 5)
 
     monkeypatch.setattr(counters, "read", read)
-    count_three_times(injector=injector)
-    assert directions == {direction}
+    _, record = count_three_times(injector=injector)
+    assert (directions, record.at) == ({direction}, f"{direction} by lo")
 
 
 def test_a_device_that_counts_once_a_second_is_not_silent_in_between(monkeypatch):
