@@ -53,7 +53,7 @@ class Trial:
     rejection: str | None = None
     #: A record for each writer, as in a sample.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: Rate of each writer as its origin's device counted it, bytes per second; None if not counted.
+    #: Rate that each device of the origins counted, bytes per second; None if not counted.
     sent_b_s: list[float | None] = field(default_factory=list)
 
 
@@ -123,12 +123,14 @@ def judged_trial(name: str, writes: Writes, rates: AloneRates, limits: Acceptanc
         min(writer.rows[-1].end_s for writer in series.writers),
     )
     judgement = judge(series, window_s, limits)
+    # Writers that share a device have the same counts.
+    by_device = {(writer.writer.origin, writer.writer.device): writer for writer in series.writers}
     return Trial(
         name=name,
         failure=None,
         rejection=next(iter(judgement.reasons), None),
         writers=judgement.writers,
-        sent_b_s=[_sent_b_s(writer) for writer in series.writers],
+        sent_b_s=[_sent_b_s(writer) for writer in by_device.values()],
     )
 
 

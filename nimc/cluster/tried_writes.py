@@ -257,6 +257,7 @@ def _counts_text(trial: Trial) -> str:
     """Return in words the rates that the devices of targets and of origins counted."""
     # The counter of a target counts the bytes of all writers to this target, so it is used once.
     by_target = {writer.target: writer for writer in trial.writers}
+    origins = {writer.origin for writer in trial.writers}
     received_b_s = [
         writer.counted_b / writer.counted_s
         for writer in by_target.values()
@@ -266,7 +267,7 @@ def _counts_text(trial: Trial) -> str:
     at_targets = f"{_total_text(received_b_s)} at the target{'s' if len(by_target) > 1 else ''}"
     if received_b_s:
         at_targets += f" by {trial.writers[0].counter}"
-    return f"{at_targets}, {_total_text(sent_b_s)} at the origin{'s' if len(sent_b_s) > 1 else ''}"
+    return f"{at_targets}, {_total_text(sent_b_s)} at the origin{'s' if len(origins) > 1 else ''}"
 
 
 def _total_text(rates_b_s: Sequence[float]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from conductor.block import trial
 from conductor.block.runs import BlockError
 from conductor.judge.series import Series
+from conductor.readings import MeterRecord
 from records.acceptance import AcceptanceLimits
 from records.treatment import Treatment, Writes
 from tests.conductor import made_series
@@ -55,6 +56,25 @@ def test_the_reason_of_a_disturbance_in_every_try_is_reported():
     rejection = attempt(Rates(STALLED, STALLED)).rejection
     assert rejection is not None
     assert "at 0 % of its rate alone from second 1.0 of the window" in rejection
+
+
+def test_writers_that_share_a_device_are_counted_once():
+    """Two origins have a device each, which the writers of the first one share: 2 x 100 B/s."""
+    rates: Any = Rates()
+    rates.measured_rates[WRITES].rates_b_s = [100.0] * 3
+    meter = MeterRecord(0, "sent by m0")
+    writers = [
+        made_series.writer(
+            made_series.rows(*STEADY),
+            fields={"origin": origin, "device": "m0"},
+            samples=made_series.counted(*[rate_b_s] * 16),
+            meter=meter,
+        )
+        for origin, rate_b_s in (("n8", 200.0), ("n8", 200.0), ("n9", 100.0))
+    ]
+    rates.series[WRITES] = Series(writers=writers)
+    judged = trial.judged_trial("ucx", WRITES, rates, AcceptanceLimits())
+    assert judged.sent_b_s == pytest.approx([200.0, 100.0])
 
 
 @pytest.mark.parametrize("tries", [[], [STALLED]])

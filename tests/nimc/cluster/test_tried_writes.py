@@ -65,6 +65,12 @@ def test_the_finding_has_the_rate_its_share_of_the_link_and_the_counters():
     )
 
 
+def test_one_origin_may_have_several_devices():
+    assert ", 24.00 GB/s at the origin; " in finding_of(sent_b_s=[12e9, 12e9]).detail
+    writers = [writer(origin="n2"), writer(origin="n3")]
+    assert " at the origins; " in finding_of(writers=writers, sent_b_s=[12e9, 12e9]).detail
+
+
 def test_the_gids_of_both_ends_are_shown():
     indexes = zip(NODES, ({"perftest": 3, "ucx": 0}, {"perftest": 1}), strict=True)
     nodes = [replace(node, gid_indexes=by_injector) for node, by_injector in indexes]
