@@ -69,7 +69,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: at most {cpus}")
         cores = spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
     injector, device = _WRITERS[spec.fabric]
-    host_facts = host.detect()
+    llc_b = host.detect().llc_total_b
     record: dict[str, Any] = {
         "nodes": spec.nodes,
         "injector": injector,
@@ -81,7 +81,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
             "nic_node": 0,  # soft-RoCE belongs to no NUMA node, so the first one is named
-            "llc": f"{host_facts.llc_total_b}B",
+            "llc": f"{llc_b}B" if llc_b else None,
             "memory": f"{memory_mib}MiB",
         },
     }

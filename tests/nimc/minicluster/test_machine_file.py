@@ -1,10 +1,12 @@
 """The machine file that a minicluster writes for itself. It is read like a site file."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
 from records.errors import InputError
-from records.machine import site
+from records.machine import host, site
 from testbed.cluster import render_machine_file
 from testbed.spec import Spec
 
@@ -47,6 +49,13 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     assert emulated.nic_node() == 0
     (caveat,) = emulated.caveats
     assert "emulated" in caveat
+
+
+def test_caches_of_unknown_size_stay_unknown(machine, monkeypatch):
+    """Many kernels on ARM and in virtual machines know levels of caches, but no sizes."""
+    this_host = replace(host.detect(), llc_total_b=None)
+    monkeypatch.setattr(host, "detect", lambda: this_host)
+    assert machine(Spec(fabric="veth", nodes=2, origins=1), 8).node_facts().llc_b is None
 
 
 @pytest.mark.parametrize(
