@@ -12,6 +12,7 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -100,7 +101,7 @@ async def spawn(
 
     The command is pinned to `cpus`, unless they are empty. Its memory is bound to the NUMA node
     `memory_node` if that is given. It starts in `folder`, by default the current folder. Raises
-    OSError if there is no such node, folder or program.
+    OSError if there is no such node, folder or program, or if none of the CPUs can be used.
     """
     check_binding(memory_node)
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
@@ -113,16 +114,20 @@ async def spawn(
         if memory_node is not None:
             bind_memory(memory_node)
 
-    return await asyncio.create_subprocess_exec(
-        *command,
-        env={**_without_output_variables(os.environ), **environment},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-        preexec_fn=prepare,
-        cwd=folder,
-    )
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            env={**_without_output_variables(os.environ), **environment},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            preexec_fn=prepare,
+            cwd=folder,
+        )
+    except subprocess.SubprocessError:  # `prepare` failed, and the node was checked before
+        fault = f"CPUs {kernel_text.cpu_list_text(cpus)} cannot be used on this host"
+        raise OSError(errno.EINVAL, fault) from None
 
 
 async def spawn_in_terminal(

@@ -75,6 +75,12 @@ def test_a_process_is_not_taken_for_gone_if_no_file_can_be_opened(
         read(os.getpid() if read is not processes_of else Path("/r"))
 
 
+def test_cpus_that_a_host_lacks_are_named() -> None:
+    cpu = max(os.sched_getaffinity(0)) + 4096
+    with pytest.raises(OSError, match=f"CPUs {cpu}-{cpu + 1} cannot be used on this host"):
+        asyncio.run(processes.spawn(["true"], {}, [cpu, cpu + 1], -1, -1))
+
+
 def test_the_limit_of_open_files_is_raised_for_this_process_but_not_for_its_children() -> None:
     """The test starts another process, since a lowered hard limit cannot be raised again."""
     script = """
