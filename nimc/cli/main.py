@@ -317,6 +317,9 @@ def main() -> None:
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib would fail to load a notebook's backend
     # Without this, Pydantic would search all installed packages for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # A locale such as en_US (Latin 1) lacks characters that a title of a campaign may have.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Collect garbage rarely, since hardly anything that a command allocates becomes garbage.
     gc.set_threshold(100_000, 20)
     try:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +169,28 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     assert [line for line in lines if line.startswith("cannot run: ")] == [lines[len(campaigns)]]
     why = printed_command("plan", campaigns[0].stem, "--machine", "localhost")
     assert " ".join(lines[len(campaigns) :]).startswith(f"cannot run: `{why}`")
+
+
+def test_a_title_is_printed_although_the_locale_lacks_its_characters(tmp_path):
+    (tmp_path / "campaigns").mkdir()
+    text = (ROOT / "campaigns/quick.yaml").read_text()
+    title = re.sub(
+        "^title: .*",
+        "title: Gr\N{LATIN SMALL LETTER O WITH DIAERESIS} \N{OHM SIGN}",
+        text,
+        flags=re.M,
+    )
+    (tmp_path / "campaigns/quick.yaml").write_text(title, encoding="utf-8")
+    code = (
+        "import sys, pathlib, nimc.cli.campaigns as campaigns, nimc.cli.main as program\n"
+        "campaigns.ROOT = pathlib.Path(sys.argv.pop(1))\n"
+        "program.main()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), "campaigns", "--machine", "localhost"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, check=False, capture_output=True, env=environment, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Gr\xf6 \\u2126" in done.stdout
 
 
 def test_campaigns_and_plan_print_the_same_duration_of_a_campaign_that_was_measured_before(
