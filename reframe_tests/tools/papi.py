@@ -26,6 +26,7 @@ from reframe_tests.tools.base import (
     State,
     Tool,
     ToolError,
+    files_of,
     parsed_number,
     try_out,
 )
@@ -76,7 +77,8 @@ class Papi(Tool):
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See `Tool.parse`."""
-        return [row for rank in range(ranks) for row in self._rows(folder / f"rank-{rank}", rank)]
+        folders = files_of(folder, ranks, "rank", suffix="")
+        return [row for rank, path in folders.items() for row in self._rows(path, rank)]
 
     def why_missing(self) -> str | None:
         """Return why PAPI cannot count here, or None.

@@ -92,6 +92,15 @@ def cut_off(rank: Path) -> None:
     file.write_text(file.read_text()[:400])
 
 
+def emptied(rank: Path) -> None:
+    shutil.rmtree(rank)
+    rank.mkdir()
+
+
+def second_rank(rank: Path) -> None:
+    shutil.copytree(rank, rank.with_name("rank-1"))
+
+
 def second_process(rank: Path) -> None:
     shutil.copytree(rank / "papi_hl_output", rank / "papi_hl_output-1")
 
@@ -99,7 +108,9 @@ def second_process(rank: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (shutil.rmtree, "rank-0: no counts; PAPI counts none of perf::TASK-CLOCK"),
+        (shutil.rmtree, "rank-0: no such file; 0 of 1 ranks left counts"),
+        (emptied, "rank-0: no counts; PAPI counts none of perf::TASK-CLOCK"),
+        (second_rank, "rank-1: unexpected file; the application has 1 rank"),
         (cut_off, r"rank_000000\.json: not a file of PAPI 7"),
         (second_process, "2 processes left counts"),
     ],
