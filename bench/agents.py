@@ -23,7 +23,8 @@ _LEAST_WRITES_PER_S = 5
 def run() -> list[BenchRow]:
     """Measure how many writes a second one origin sustains, and how late they start."""
     if reason := mini.why_no_minicluster("veth"):
-        return [BenchRow(f"writes of an agent: not measured: {reason}", 0)]
+        print(f"writes of an agent: not measured: {reason}")
+        return []
     with mini.minicluster("--nodes", "3", "--origins", "1") as folder:
         sample = _sample_under_writes(folder)
     timetable = sample["timetable"]
