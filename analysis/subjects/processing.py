@@ -36,15 +36,19 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     """A row per pair and end of the writes: processor times with and without traffic.
 
     `value` and `baseline_value` are processor times per second of the run with traffic and of the
-    run without traffic. `value_s_b` and `baseline_value_s_b` are these figures divided by the
-    writers' rate, in seconds per byte. The same counters must have been read in both runs of a
-    pair.
+    run without traffic, means over the nodes. `value_s_b` and `baseline_value_s_b` are these
+    figures divided by the writers' rate for each node, in seconds per byte. The same counters must
+    have been read in both runs of a pair.
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent_times = (
         run.counters.filter(tool.is_in(list(_END_BY_TOOL)), event.is_in(TRAFFIC_CPU_TIMES))
         .group_by("key", tool.replace(_END_BY_TOOL).alias("end"), maintain_order=True)
-        .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
+        .agg(
+            spent_s=pl.col("value").sum(),
+            node_count=pl.col("rank").n_unique(),
+            counters=event.unique().sort(),
+        )
     )
     if spent_times.is_empty():
         return pl.DataFrame()
@@ -54,7 +58,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     site = mapping_or_empty(run.header.facts.get("site"))
     claim = mapping_or_empty(site.get("nic")).get("processing")
     runs_with_times = runs.join(spent_times, on="key", maintain_order="left").with_columns(
-        value=pl.col("spent_s") / pl.col("elapsed_s"),
+        value=pl.col("spent_s") / pl.col("elapsed_s") / pl.col("node_count"),
         claim=pl.when(pl.col("end") == "target").then(pl.lit(claim, pl.String)),
     )
     runs_of_ends = runs_with_times.partition_by("end", maintain_order=True)
@@ -65,7 +69,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     )
     pairs = pl.concat(paired(rows, pl.col("value")) for rows in runs_of_ends)
     pairs = pairs.join(baseline, on=[*CASE_PAIR_COLUMNS, "end", "baseline"], maintain_order="left")
-    rate_b_s = pl.col("writer_rate_b_s")
+    rate_b_s = pl.col("writer_rate_b_s") / pl.col("node_count")
     return pairs.filter(
         pl.col("role") == "effect",
         pl.col("timetable").is_null(),
@@ -89,7 +93,7 @@ def _core_share_sentences(table: pl.DataFrame) -> list[str]:
             comparison = "not shown to differ from"
         sentences.append(
             f"{row['case']} {row['arm']}: traffic took {percentage(row['cores'], '.2g')} of a core"
-            f" of the targets ({100 * low:.2g} to {100 * high:.2g} %), {comparison} the"
+            f" of a target ({100 * low:.2g} to {100 * high:.2g} %), {comparison} the"
             f" {percentage(PUBLISHED_CORE_SHARE)} of Groves, Grant and Arnold (2016)."
         )
     return sentences
@@ -132,7 +136,7 @@ PROCESSOR_TIME = Question(
     columns=("cores", "transport", "n", "word", "claim"),
     headings={
         "cpu_s_b": "time",
-        "cores": "cores kept busy",
+        "cores": "cores of a node kept busy",
         "end": "node",
         "word": "receives by",
         "claim": "site file",
