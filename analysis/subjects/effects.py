@@ -18,17 +18,19 @@ from records.arms import BASELINE
 from records.units import percentage, plural
 
 
-def sentence(row: Result, reword: Callable[[str], str] = str) -> str:
+def sentence(row: Result, reword: Callable[[str], str] = str, targets: int = 1) -> str:
     """The effect of one treatment on one case, in a sentence with its interval.
 
-    `reword` rewrites the explanation of the verdict so that it fits the command that was typed.
+    `reword` rewrites the explanation of the verdict so that it fits the command that was typed. The
+    case has `targets` target nodes.
     """
     if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {MIN_VALUES} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
         verb = traffic_words(row.direction).participle
-        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its node"
+        nodes = "node" if targets == 1 else f"{targets} nodes"
+        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its {nodes}"
     interval_label = "interval: "
     if row.next:
         interval_label = f"next allocation: {range_text(row.next)}; these: "
@@ -89,10 +91,12 @@ def _effects_view(run: RunData) -> View:
 
 
 def _sentences_view(case: CaseData) -> View:
+    names_of_runs = case.samples.select("nodes").unique().collect()["nodes"]
+    targets = max(1 + str(names).count(",") for names in names_of_runs)
     return View(
         effects=case.effects,
         folded=len(case.effects) > _MAX_OPEN_SENTENCES,
-        sentence=partial(sentence, reword=case.run.reword),
+        sentence=partial(sentence, reword=case.run.reword, targets=targets),
     )
 
 

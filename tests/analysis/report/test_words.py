@@ -73,6 +73,11 @@ def test_a_sentence_has_the_known_facts_and_no_others(changes: dict, facts: list
         assert (words in text) is holds
 
 
+def test_the_writers_rate_is_that_into_all_target_nodes() -> None:
+    row = result(slowdown=ENDS, writer_rate_b_s=2e9, direction="write")
+    assert "2.00 GB/s were written into its 4 nodes (" in sentence(row, targets=4)
+
+
 _FOREIGN = "During the runs that count, foreign processes kept"
 _BUSY = "hardware threads busy"
 _STOLEN = "the hypervisor took up to"
