@@ -46,7 +46,9 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
 def test_the_share_of_a_core_is_compared_with_that_of_the_paper(tmp_path, s_gb, against):
     """At 3.9 GB/s into each target, 0.001 s/GB are 0.4 % of its core, and 0.005 s/GB are 2 %."""
     (text,) = sentences_of(PROCESSOR_TIME, answered(PROCESSOR_TIME, made_run(tmp_path, s_gb)))
-    match = re.search(r"melt on: traffic took (\S+) % of a core of a target .*, (.*?) the 2 %", text)
+    match = re.search(
+        r"melt on: traffic took (\S+) % of a core of a target .*, (.*?) the 2 %", text
+    )
     assert float(match[1]) == pytest.approx(100 * 3.9 * s_gb, rel=0.35)
     assert match[2] == against
 
