@@ -93,7 +93,7 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
     if isinstance(command, click.Group):
         for subcommand_name in command.list_commands(context):
             subcommand = command.get_command(context, subcommand_name)
-            if subcommand and not subcommand.hidden:
+            if subcommand:
                 yield from _commands(subcommand, f"{name} {subcommand_name}")
 
 

@@ -221,7 +221,7 @@ class _Commands(click.Group):
                 return None
             ctx.fail(f"no such command '{name}'{suggestion(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name].module}")
-        subcommand: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        subcommand: click.Command = getattr(module, f"{name}_command")
         _add_examples(subcommand, name)
         return subcommand
 

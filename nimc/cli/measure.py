@@ -57,9 +57,7 @@ _UNSTORED_OPTIONS = (
     "--fresh",
     "--json",
     "-q",
-    "--quiet",
     "-v",
-    "--verbose",
 )
 
 
