@@ -205,8 +205,8 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
 
     `local` is one placement: data and buffers on the first NUMA node of the first socket.
     `calibration` adds the placement with data and buffers on the first NUMA node of the second
-    socket. `all` adds all other pairs. The placements of `calibration` come first, so that a model
-    can be fitted even if the run is stopped early.
+    socket, if there is one. `all` adds all other pairs. The placements of `calibration` come first,
+    so that a model can be fitted even if the run is stopped early.
     """
     facts = machine.node_facts()
     calibration = [(node, node) for node in facts.numa_nodes[:: facts.numa_nodes_per_socket][:2]]

@@ -69,7 +69,7 @@ _format_option = click.option(
     "form",
     type=click.Choice(get_args(Form)),
     default="text",
-    help="Print only the tables, in one of these forms.",
+    help="Form of what is printed; all but text have only the tables.",
 )
 
 

@@ -53,7 +53,7 @@ _SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
 )
 @options.wait_option
 @options.results_option
-@click.option("-v", "--verbose", is_flag=True, help="Also show what works, and every workload.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all findings, also of what works.")
 @prints_answer()
 def doctor_command(
     machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool

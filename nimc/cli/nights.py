@@ -100,10 +100,10 @@ def run(
 ) -> Answer:
     """Run CAMPAIGN tonight, or continue tonight's run, and judge the night.
 
-    If a night was killed, stopped by a signal, or could not run, the next call continues it. A
-    night that ended by itself, or at --until after the first sample, is done. Another call then
-    only prints its summary. The exit code is 1 if the night is slower. It is 0 if the night is
-    inconclusive, or if its run was stopped or refused before the first sample.
+    If the night was killed, stopped by a signal or not run, or if the machine failed, the next call
+    continues it. Otherwise it is done, and another call only prints its summary. The exit code is 1
+    if the night is slower, and 3 if the machine failed. It is 0 if the night is inconclusive, or if
+    its run was stopped or refused before the first sample.
     """
     end_s, night = night_until(until, datetime.now())
     night_run = NightRun(

@@ -151,7 +151,7 @@ def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[
 
 
 def _command_lines(planned: Plan) -> list[str]:
-    """Return lines with ReFrame's command for each block that runs in any case."""
+    """Return lines with ReFrame's command for each block that is always run."""
     lines = [f"ReFrame's commands ({RUN_PLACEHOLDER} is the folder of the run):"]
     for case in planned.cases:
         certain_blocks = [block for block in case.blocks if block.needed == "always"]

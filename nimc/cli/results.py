@@ -352,7 +352,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
 )
 @options.output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option(
-    "--fail", is_flag=True, help="Exit with 1 if a figure is worse; not with too few nights."
+    "--fail", is_flag=True, help="Exit with 1 if a figure is worse; refused with too few nights."
 )
 @prints_answer(tables=True)
 @options.force_option

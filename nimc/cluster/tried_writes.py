@@ -32,8 +32,7 @@ from reframe_tests import planning
 
 #: Name of the case in the plan of trials.
 CASE = "trial"
-#: How long a writer may take to report its first row, seconds. So six failed trials take two
-#: minutes.
+#: How long a writer may take to report its first row, seconds.
 _READY_S = 20.0
 #: A counter is said to stand still if it counted less than this share of the bytes that the writers
 #: reported. It may count some bytes, since every interface carries some other traffic.

@@ -192,7 +192,7 @@ class NightRun:
 
         Stops at the first summary that fails again.
         """
-        # Version 0.2.0 and earlier named summaries after the campaign's file.
+        # Version 0.1.0 named summaries after the campaign's file.
         for path in summary.paths_of(self.results, {self.name, self.campaign.stem}, self.machine):
             with suppress(InputError, OSError):
                 earlier = summary.load(path)

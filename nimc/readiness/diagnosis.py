@@ -113,7 +113,7 @@ class Feasibility:
 
     #: Which workload can run in which environment.
     matrix: Matrix
-    #: Cases that can run nowhere, with the reason.
+    #: Cases that cannot run, with the reason.
     omissions: list[OmittedCase]
     #: Why the campaign cannot start, in one line; empty if at least one case can run.
     why: str

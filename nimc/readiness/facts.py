@@ -105,7 +105,7 @@ class Facts:
     def matrix(self) -> Matrix:
         """Return which workload can run in which environment of every partition.
 
-        The matrix is empty if the settings or the checks have a fault.
+        The matrix is empty if the settings have no partitions, or if the checks have a fault.
         """
         checks, _ = self._checks_and_fault
         if not checks:

@@ -301,7 +301,7 @@ LOCALHOST = "localhost"
 
 
 def default_machine() -> str:
-    """Return the name of the machine whose configuration in `configs/` matches this host's name."""
+    """Return the name of the machine of this host (`machine_of_host`). Raises InputError."""
     configs = sorted((ROOT / "configs").glob("*.py"))
     hostnames = {config.stem: settings_of(config).hostnames for config in configs}
     return machine_of_host(hostnames, socket.gethostname())

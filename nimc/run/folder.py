@@ -90,9 +90,9 @@ def open_run(
     resumed, the processes of its earlier sessions are awaited. If the machine uses Slurm (`slurm`),
     the jobs of these sessions are cancelled first.
 
-    Raises InputError if another process has locked the run, or if `results` is reached through a
-    link of another user. Raises OSError if the folder cannot be written, and MachineError if
-    processes of an earlier session do not end.
+    Raises InputError if another process has locked the run, if a case has more than `pairs` pairs,
+    or if `results` is reached through a link of another user. Raises OSError if the folder cannot
+    be written, and MachineError if processes of an earlier session do not end.
     """
     results = results.absolute()
     make_named_folder(results)
@@ -145,7 +145,7 @@ def _remove_empty(path: Path) -> None:
 
 
 def _raise_cap(run: Path, pairs: int) -> None:
-    """Let a run continue until each case has `pairs` pairs.
+    """Let a run continue up to `pairs` pairs in each case.
 
     Raises InputError if a case has more pairs already.
     """
