@@ -49,7 +49,10 @@ def without_marks(line: str) -> str:
 
 #: Words of a warning. The program continues after it, so it states no cause.
 _WARNING = re.compile(
-    rf"\bwarn(ing)?s?\b|falling back to|, changing to |{parse.HARMLESS_ERRORS}", re.IGNORECASE
+    # Of the loader, if nodes lack a library that the login node's LD_PRELOAD names.
+    r"\bwarn(ing)?s?\b|falling back to|, changing to |cannot be preloaded \(.*\): ignored"
+    rf"|{parse.HARMLESS_ERRORS}",
+    re.IGNORECASE,
 )
 #: Words of an error. Lines before the first error are ignored: they may be usual output.
 _ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)

@@ -377,8 +377,10 @@ SRUN = {
         " instead\nslurmstepd: error: execve(): /opt/mpi_put: No such file or directory\n"
         "srun: error: n1: task 0: Exited with exit code 2\n"
     ),
-    # Nodes lack the folder TMPDIR of the login node, or allow less than the login node's limits.
+    # Nodes lack a library or the folder TMPDIR of the login node, or allow less than its limits.
     "slurmstepd: error: execve(): /opt/u/mpi_put: No such file or directory": (
+        "ERROR: ld.so: object '/opt/xalt/lib64/libxalt_init.so' from LD_PRELOAD cannot be preloaded"
+        " (cannot open shared object file): ignored.\n"
         "slurmstepd: error: Unable to create TMPDIR [/scratch/login/u]: No such file or directory\n"
         "slurmstepd: error: Setting TMPDIR to /tmp\n"
         "slurmstepd: error: Can't propagate RLIMIT_MEMLOCK of 65536 from submit host: Operation not"
