@@ -22,6 +22,8 @@ CgroupKind = Literal["v1", "v2", "none"]
 
 #: Mount point of version 2 if it is the only version.
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+#: Time within which control groups can be removed once their processes have ended, seconds.
+_REMOVE_TIMEOUT_S = 10.0
 
 
 def cgroup_kind(mounts: str) -> tuple[CgroupKind, Path | None]:
@@ -69,11 +71,10 @@ def make_cgroups(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path
     return kind, groups
 
 
-def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
+def remove_cgroups(tag: str) -> list[str]:
     """Remove a cluster's control groups in all hierarchies; return what was removed.
 
-    All processes in them must have ended. Raises MachineError if a group is still busy after
-    `timeout_s`.
+    All processes in them must have ended. Raises MachineError if a group stays busy.
     """
     removed = []
     roots = [
@@ -81,7 +82,7 @@ def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
         for mount_point, filesystem, _ in _mount_entries(Path("/proc/mounts").read_text())
         if filesystem in ("cgroup", "cgroup2")
     ]
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + _REMOVE_TIMEOUT_S
     for root in roots:
         group = root / tag
         if not group.is_dir():

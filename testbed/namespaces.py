@@ -25,6 +25,8 @@ SUBNET_TEMPLATE = "10.77.{}"
 BRIDGES = ("br0", "br1")
 #: Largest packet of all links, bytes.
 MTU_B = 9000
+#: Time within which killed processes must end, seconds.
+_KILL_TIMEOUT_S = 20.0
 
 
 def existing_namespaces(tag: str) -> list[str]:
@@ -46,13 +48,13 @@ def pids_in(namespaces: Iterable[str]) -> list[int]:
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in identities]
 
 
-def kill_all(namespaces: list[str], timeout_s: float = 20) -> int:
+def kill_all(namespaces: list[str]) -> int:
     """Kill all processes in these namespaces, wait for their end, and return how many there were.
 
-    Raises MachineError if they have not ended after `timeout_s`.
+    Raises MachineError if they have not ended in time.
     """
     killed_pids: set[int] = set()
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + _KILL_TIMEOUT_S
     while left_pids := pids_in(namespaces):
         for pid in left_pids:
             with suppress(ProcessLookupError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from conductor.agent.agent import node_name
@@ -25,7 +24,7 @@ class Allocation:
         return list(dict.fromkeys(self.targets + self.origins))
 
 
-def block_allocation(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
+def block_allocation(plan: BlockPlan) -> Allocation:
     """Return the targets and origins of this job.
 
     Raises MachineError if there are too few nodes, or a node would be both.
@@ -34,11 +33,11 @@ def block_allocation(plan: BlockPlan, environment: Mapping[str, str] = os.enviro
         nodes = [node_name()]
         return Allocation(nodes, nodes)
     if plan.origin_policy == "same_job":
-        nodes = hostnames(environment.get("SLURM_JOB_NODELIST", ""))
+        nodes = hostnames(os.environ.get("SLURM_JOB_NODELIST", ""))
         targets, origins = nodes[: -plan.n_origins], nodes[-plan.n_origins :]
     else:
-        targets = hostnames(environment.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
-        origins = hostnames(environment.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
+        targets = hostnames(os.environ.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
+        origins = hostnames(os.environ.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
     if not targets or len(origins) < plan.n_origins:
         raise MachineError(
             f"the job has {len(targets)} target and {len(origins)} origin nodes;"

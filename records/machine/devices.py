@@ -295,19 +295,15 @@ def _parent_interface(device: str, root: Path) -> str:
     return _read(root / "class/infiniband" / device / "parent")
 
 
-def mpi_variables(device: str, ucx_name: str | None = None, root: Path = SYS) -> dict[str, str]:
+def mpi_variables(device: str, root: Path = SYS) -> dict[str, str]:
     """Return the environment variables for MPI over one device.
 
-    `ucx_name` is an interface or `DEVICE:PORT`. By default, MPI uses tcp over the parent interface
-    of a soft-RoCE device. Raises ValueError if no variable chooses the device.
+    In place of a soft-RoCE device, MPI uses tcp over its parent interface. Raises ValueError if no
+    variable chooses the device.
     """
-    if ucx_name:
-        device_port = parse_name(device)
-    else:
-        device_port = resolve(device, root)
-        ucx_name = str(device_port) if is_rdma(device, root) else device
-        if parent := _parent_interface(device_port.name, root):
-            ucx_name = parent
+    device_port = resolve(device, root)
+    own_name = str(device_port) if is_rdma(device, root) else device
+    ucx_name = _parent_interface(device_port.name, root) or own_name
     name = device_port.name if device_port.port == 1 else str(device_port)
     return mpi_variables_of_all({name: ucx_name}, root)
 
@@ -371,10 +367,7 @@ def _device(path: Path) -> Device:
 
 
 def _ports(path: Path, fixed_rate: str) -> list[Port]:
-    """Return the ports of a device with verbs.
-
-    If the file with a port's rate contains `fixed_rate`, the rate is unknown.
-    """
+    """Return the ports of a device with verbs. A rate that reads `fixed_rate` is unknown."""
     ports = []
     for port in sorted((path / "ports").glob("[0-9]*")):
         state = _port_state(port)

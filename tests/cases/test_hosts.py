@@ -396,9 +396,9 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     root = write(tmp_path, files)
     (root / "pci0/0000:0c:00.0").mkdir(parents=True)
     (root / "sys/class/infiniband/mlx4_0/device").symlink_to(root / "pci0/0000:0c:00.0")
-    for function in (devices.resolve, devices.is_rdma, devices.transport):
+    functions = (devices.resolve, devices.is_rdma, devices.transport, devices.mpi_variables)
+    for function in functions:
         monkeypatch.setattr(function, "__defaults__", (root / "sys",))
-    monkeypatch.setattr(devices.mpi_variables, "__defaults__", (None, root / "sys"))
     for device, port, words in (
         ("mlx4_0", 1, ["-d", "mlx4_0"]),
         ("mlx4_0:2", 2, ["-d", "mlx4_0", "-i", "2"]),

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from records.machine import host
-from records.machine.devices import Device, Port, mpi_variables, numa_node
+from records.machine.devices import (
+    Device,
+    Port,
+    mpi_variables,
+    mpi_variables_of_all,
+    numa_node,
+)
 from records.machine.host import FAMILIES, Cache, Interface, NumaNode
 from tests.conductor.sysfs import big_host, write
 from tests.records.machine.made import INTERRUPTS, SERVER, XEON
@@ -313,21 +319,25 @@ def test_no_identity_belongs_to_two_families() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "name", "expected"),
+    ("device", "rail_name", "expected"),
     [
         ("mlx5_0", None, {"UCX_NET_DEVICES": "mlx5_0:1", "MV2_IBA_HCA": "mlx5_0"}),
         ("hfi1_3", "hfi1_3:1", {"UCX_NET_DEVICES": "hfi1_3:1", "HFI_UNIT": "3"}),
         ("mlx", "mlx:1", {"UCX_NET_DEVICES": "mlx:1"}),
-        # By default, MPI uses the interface below a soft-RoCE device, or the given interface.
+        # Writers use the interface below a soft-RoCE device; a rail may be the device itself.
         ("rxe0", None, {"UCX_NET_DEVICES": "eth1", "FI_TCP_IFACE": "eth1"}),
         ("rxe0", "rxe0:1", {"UCX_NET_DEVICES": "rxe0:1", "FI_VERBS_DEVICE_NAME": "rxe0"}),
         ("eth1", None, {"OMPI_MCA_btl_tcp_if_include": "eth1"}),
     ],
 )
 def test_mpi_goes_over_one_device(
-    device: str, name: str | None, expected: dict[str, str], tmp_path: Path
+    device: str, rail_name: str | None, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    options = mpi_variables(device, name, big_host(tmp_path) / "sys")
+    root = big_host(tmp_path) / "sys"
+    if rail_name:
+        options = mpi_variables_of_all({device: rail_name}, root)
+    else:
+        options = mpi_variables(device, root)
     assert expected.items() <= options.items()
     omni_path = device.startswith("hfi1")
     assert len(options) == (8 if omni_path else 5 if ":" in options["UCX_NET_DEVICES"] else 3)
