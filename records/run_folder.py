@@ -45,10 +45,7 @@ def require_results(folder: Path) -> None:
 def reason_to_distrust_run(run: Path) -> str | None:
     """Return why another user may have made a part of a run; None if all parts are this user's."""
     samples = run / "samples"
-    parts = [
-        run,
-        *(run / name for name in ("run.json", "checks", "counters", "provenance", "logs")),
-    ]
+    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
     with suppress(*_MISSING):
         parts += [samples, *samples.iterdir()]
     for part in parts:
