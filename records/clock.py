@@ -23,9 +23,8 @@ from records.errors import MachineError
 
 #: The wall clock minus the monotonic one, when this process started.
 _WALL_OFFSET_S = time.time() - time.monotonic()
-#: Largest allowed difference between the clocks of a campaign's nodes, seconds. Checks of
-#: stored runs use the same limit.
-_MAX_OFFSET_S = 60.0
+#: Largest allowed difference between the clocks of a campaign's nodes, seconds.
+MAX_OFFSET_S = 60.0
 
 
 def now_s() -> float:
@@ -36,7 +35,7 @@ def now_s() -> float:
 def require_close_clocks(node: str, offsets_s: Mapping[str, float]) -> None:
     """Raise MachineError if another node's clock differs too much from the clock of `node`."""
     for other_node, offset_s in offsets_s.items():
-        if abs(offset_s) > _MAX_OFFSET_S:
+        if abs(offset_s) > MAX_OFFSET_S:
             direction = "ahead of" if offset_s > 0 else "behind"
             raise MachineError(
                 f"{other_node}: its clock is {abs(offset_s):.0f} s {direction} that of {node}"
@@ -66,10 +65,10 @@ class Offset:
 
 
 def offset_from(exchanges: Sequence[Exchange], node: str) -> Offset:
-    """Offset of the clock of `node`. Raises MachineError if the bounds contradict each other.
+    """Offset of the clock of `node`.
 
-    The bounds contradict each other if a clock was set, or ran much faster than ours, during the
-    exchanges.
+    Raises MachineError without exchanges, and if the bounds contradict each other. They do if a
+    clock was set, or ran much faster than ours, during the exchanges.
     """
     if not exchanges:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")

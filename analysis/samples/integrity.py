@@ -20,6 +20,7 @@ import polars as pl
 from analysis.samples.columns import MAX_FIGURE, Samples, read_run
 from analysis.samples.provenance import Provenance, read_provenance
 from records.chain import walk_run
+from records.clock import MAX_OFFSET_S
 from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader, load_header
@@ -51,8 +52,6 @@ _SAME_IF_ACCEPTED = (
     "transport",
     "message_b",
 )
-#: Largest allowed difference between the clocks of two nodes.
-_MAX_CLOCK_DIFFERENCE_S = 60.0
 #: Longest allowed overlap of a run with the run before it. Runs seem to overlap if the clock is
 #: adjusted between them.
 _MAX_OVERLAP_S = 1.0
@@ -279,10 +278,8 @@ def _time_rules(header: RunHeader) -> list[_Rule]:
     previous_end_s = end_s.shift(1).over("case", "block") - _MAX_OVERLAP_S
     finished_s = MAX_FIGURE if header.finished_s is None else header.finished_s
     return [
-        _Rule(
-            "start_s", start_s < header.started_s - _MAX_CLOCK_DIFFERENCE_S, "after the run's start"
-        ),
-        _Rule("start_s", end_s > finished_s + _MAX_CLOCK_DIFFERENCE_S, "before the run's end"),
+        _Rule("start_s", start_s < header.started_s - MAX_OFFSET_S, "after the run's start"),
+        _Rule("start_s", end_s > finished_s + MAX_OFFSET_S, "before the run's end"),
         _Rule(
             "start_s", start_s < previous_end_s, "after the end of the previous sample of its block"
         ),
