@@ -44,7 +44,7 @@ _KEEPALIVE_S = 5
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes. An origin reports all writes of an hour's timetable in one line.
 LONGEST_LINE_B = 16 * 1024 * 1024
-#: How long an end may take to prove that it has the secret, seconds.
+#: How long an agent may take to prove that it has the secret, seconds.
 PROOF_TIMEOUT_S = 10.0
 #: How long an agent keeps trying to connect to the conductor, seconds.
 _JOIN_TIMEOUT_S = 120.0

@@ -1,6 +1,6 @@
 """The limits within which a run is accepted.
 
-Only this module has their names, defaults and bounds. A machine's file (`proof`), a campaign
+Only this module has their defaults and bounds. A machine's file (`proof`), a campaign
 (`verify`) and a check set their values. Only `limit_field` needs more than the standard library.
 """
 
@@ -109,8 +109,7 @@ RULES = {
 
 
 def limit_field(name: str, **changes: Any) -> Any:
-    """Return pydantic's field for a limit, with its default, bounds and description.
-
+    """Return pydantic's field for a limit, with its default, and bounds and description from RULES.
     `changes` replace arguments of the field, such as its default.
     """
     from pydantic import Field  # not on compute nodes

@@ -138,7 +138,7 @@ class ArmAndLevels(NamedTuple):
 def arm_and_levels(treatment: str) -> ArmAndLevels:
     """The arm and the named levels of a treatment: `on` and {rate: `25%`} for `on@rate=25%`.
 
-    The first level of a factor is left out of names. A sample's `factors` has the values of levels.
+    A sample's `factors` has the values of levels.
     """
     arm, _, settings_text = treatment.partition(_LEVELS_SEPARATOR)
     settings = (text.partition("=") for text in settings_text.split(",") if text)

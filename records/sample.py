@@ -82,7 +82,7 @@ class WriterRecord:
     #: (control). `two-sided`, alone or after the device's transport and `+`: the target's processor
     #: receives messages that emulate writes. `receives`, alone or after the device's transport and
     #: `+`: the target's processor receives messages, since `direction` is `receive`. `EFA,
-    #: emulated`: the target did not count RDMA writes.
+    #: emulated`: the target counted fewer RDMA writes than the writers claim.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -147,7 +147,8 @@ class WriterRecord:
     #: required, since the application may take the core.
     cpu_share: float | None = None
     #: Options that the programs of both ends got, for their fabric, such as the index of a GID, and
-    #: from the machine's file (`perftest_options`); None for a control and under a timetable.
+    #: from the machine's file (`perftest_options`); empty without options. None for an end without
+    #: a program of its own, and under a timetable.
     target_options: str | None = None
     origin_options: str | None = None
     #: Queue pairs over which the writer's program wrote; None for a control and under a timetable.
@@ -235,7 +236,7 @@ class NodeConditions:
     sent_b_s: float | None = None
     counter: str | None = None
     #: Bytes received and sent by each rail, or by the writers' device if the machine's file lists
-    #: no rails; empty if one of these devices has no counter.
+    #: no rails; empty if the count of one of these devices is unknown.
     devices: list[DeviceBytes] = field(default_factory=list)
     #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
     #: empty: none). None if no busy thread was found, as in a run of less than 1.3 s.
@@ -296,7 +297,7 @@ class Sample:
     #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
     #: Role of the treatment; `floor` is the repeated baseline.
-    role: Role = field(kw_only=True)
+    role: Role
     #: Name of the treatment that this treatment is paired with; None for a baseline.
     baseline: Name | None = None
     #: Factor -> level. Of the factors that change writes, treatments without writes have only
@@ -346,7 +347,8 @@ NODE_TOOL, ORIGIN_TOOL = "node", "origin"
 AGENT_TOOLS = (NODE_TOOL, ORIGIN_TOOL)
 
 #: The counters of agents whose sum is the processor time of traffic: interrupts, soft interrupts,
-#: kernel threads, and the processes at the writers' ends. At origins only these are read.
+#: kernel threads, and the processes at the writers' ends (under a timetable, these are not
+#: counted). Of origins on other nodes, only these are kept.
 IRQ_TIME = "irq-time"
 SOFTIRQ_TIME = "softirq-time"
 KERNEL_THREADS_TIME = "kernel-threads-time"

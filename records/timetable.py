@@ -100,7 +100,7 @@ class StaggeredWrites:
 
 
 def longest_rest_s(target_count: int, writers: int, length_s: float) -> float:
-    """Seconds that a target can rest between writes; 0 if every target is always written to."""
+    """Seconds that a target can rest between writes, from 0 to 1. `writers` must be above 0."""
     return min(max(length_s * (target_count - writers) / writers, 0.0), _MAX_REST_S)
 
 

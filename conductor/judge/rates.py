@@ -129,9 +129,9 @@ def bytes_within(
     """Return the bytes of a row that were written within a window.
 
     The rate outside the window usually differs from the rate within it. So if a row begins before
-    the window, or ends after it, its bytes are divided in proportion to the bytes that the origin's
-    device counted inside and outside. If it did not count, the rate `outside_b_s` is assumed
-    outside the window.
+    the window, or ends after it, its bytes are divided in proportion to the bytes that the writer's
+    meter counted inside and outside (`samples`). If it did not count, the rate `outside_b_s` is
+    assumed outside the window.
     """
     start_s, end_s = window_s
     inside_s = min(row.end_s, end_s) - max(row.start_s, start_s)

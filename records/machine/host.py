@@ -23,7 +23,7 @@ from records.machine import devices
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the limit of CPU time, in cores; None if there is none."""
+    """Return the limit of CPU time, in CPUs; None if there is none."""
     quotas = [_quota(folder) for folder in _group_folders(root, "cpu")]
     return min((quota for quota in quotas if quota is not None), default=None)
 
@@ -65,7 +65,7 @@ def _group_folders(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _quota(folder: Path) -> float | None:
-    """Return the limit that a group sets on CPU time, in cores; None if it sets none."""
+    """Return the limit that a group sets on CPU time, in CPUs; None if it sets none."""
     limit, _, period = _read(folder / "cpu.max").partition(" ")
     if not period:
         limit = _read(folder / "cpu.cfs_quota_us")
@@ -299,9 +299,10 @@ class Host:
     #: The host's memory without that of GPUs, or the limit of a control group if that is less,
     #: bytes.
     memory_b: int
-    #: Frequency governor; several names if CPUs differ.
+    #: Frequency governor; several names if CPUs differ, None if unknown.
     governor: str | None
-    #: Product name of the virtual machine, or `unknown`; None on bare metal.
+    #: Product name of the virtual machine, or `unknown`; None on bare metal, and if the processor
+    #: does not show that it is virtual (ARM).
     hypervisor: str | None
     #: Vendor, version and date of the firmware; revision of the microcode. None if unknown.
     bios: str | None

@@ -35,7 +35,7 @@ class NodeCounter:
     """One counter at one time."""
 
     value: float
-    #: Unit, SI: `count`, `s`, `B`, `J`, and `1` for shares.
+    #: Unit, SI: `count`, `s`, `B`, `J`, `Hz`, and `1` for shares.
     unit: str
     kind: Kind = "total"
 

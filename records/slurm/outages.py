@@ -112,7 +112,7 @@ class SlurmWatch:
         self._run = run
         self._tell = tell
         self.probes = [Probe(name=name, command=command) for name, command in PROBES.items()]
-        #: Job of the run at the last answer of slurmctld -> why it is pending; None if it is not.
+        #: Job of the run at the last answer of slurmctld -> why it waits; None if it does not.
         self.jobs: dict[str, PendingJob | None] = {}
         #: True once the block's job has been in the queue, or has left files.
         self._begun = False
@@ -143,10 +143,10 @@ class SlurmWatch:
         Raises SilentError after ten minutes of silence, or after one minute if the block is
         `finished`, since only ReFrame still waits for Slurm then.
 
-        Raises LostJobError if slurmctld answers and the block has begun, but its job has not been
-        in the queue for a minute, or for ten minutes while ReFrame is `reading`. If slurmctld loses
-        a job in a crash, the accounting may list it as running for ever, and ReFrame asks the
-        accounting.
+        Raises LostJobError if Slurm and its accounting answer and the block has begun, but its job
+        has not been in the queue for a minute, or for ten minutes while ReFrame is `reading`. If
+        slurmctld loses a job in a crash, the accounting may list it as running for ever, and
+        ReFrame asks the accounting.
         """
         self._begun |= begun
         for probe in self.probes:

@@ -147,7 +147,7 @@ _LIMIT_REMEDIES = {
 
 @dataclass(frozen=True)
 class PendingJob:
-    """Why a job is pending, and when it is expected to start; empty if Slurm does not tell."""
+    """Why a job waits, and when it is expected to start; empty if Slurm does not tell."""
 
     reason: str = ""
     start: str = ""
@@ -178,7 +178,7 @@ def limit_remedy(reason: str) -> str:
 def jobs_in_folder(
     folder: Path, squeue_output: str, *, completing: bool = True
 ) -> dict[str, PendingJob | None]:
-    """Job whose working folder lies in `folder` -> why it is pending; None if it is not pending.
+    """Job whose working folder lies in `folder` -> why it waits; None if it does not wait.
 
     Slurm prints folders with links resolved, and paths to shared file systems often contain links.
     `squeue_output` is the output of `records.slurm.client.JOBS_COMMAND`. Slurm does not cancel
