@@ -116,18 +116,19 @@ def _check_size(level: Level) -> object:
     return level == AUTO or _LLC_SIZE.fullmatch(str(level)) or units.size_b(str(level), "size")
 
 
-def size_of(level: Level, machine: Machine) -> int | None:
+def size_of(level: Level, machine: Machine, field: str) -> int | None:
     """Return the size in bytes that a level names; None for `auto`.
 
     The level is a size such as `64KiB`, or a part or multiple of all last-level caches of a node,
-    such as `llc/2` or `4*llc`. Raises InputError if the size of the caches is not known.
+    such as `llc/2` or `4*llc`. Raises InputError, which names `field` for any other text, or the
+    site file if the size of the caches is not known.
     """
     if level == AUTO:
         return None
     if llc_multiple := _LLC_SIZE.fullmatch(str(level)):
         multiplier, divisor = (int(digits or 1) for digits in llc_multiple.groups())
         return multiplier * machine.llc_b() // divisor
-    return units.size_b(str(level), "size")
+    return units.size_b(str(level), field)
 
 
 def layout_of(level: Level) -> tuple[int, int] | None:

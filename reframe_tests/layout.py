@@ -68,9 +68,9 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
     def chosen_working_set_b(self, element_b: float = 1.0) -> float | None:
         """Return the chosen working set in bytes; None for `auto`.
 
-        Raises InputError if it is below one element.
+        Raises InputError if it is no size, or below one element.
         """
-        size_b = size_of(self.working_set, self.machine)
+        size_b = size_of(self.working_set, self.machine, f"{self.name}.working_set")
         if size_b is not None and size_b < element_b:
             raise variable_fault(self, "working_set", f"allowed: from {element_b:.0f} B")
         return size_b

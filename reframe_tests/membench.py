@@ -113,7 +113,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         chosen_b = self.chosen_working_set_b(_GRAIN_B * arrays)
         if chosen_b is None and not self.size:
             return ""
-        array_b = size_b(self.size, "size") if chosen_b is None else chosen_b / arrays
+        array_b = size_b(self.size, f"{self.name}.size") if chosen_b is None else chosen_b / arrays
         grains = max(int(array_b / _GRAIN_B), 1)
         self.working_set_b = float(arrays * grains * _GRAIN_B)
         return self.size if chosen_b is None else f"{grains * _GRAIN_B}B"

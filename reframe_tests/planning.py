@@ -365,7 +365,7 @@ def _sizes(
     """
     message = str(levels["message"])
     footprint = levels["footprint"]
-    footprint_b = size_of(footprint, machine)
+    footprint_b = size_of(footprint, machine, "footprint")
     if footprint_b is None:
         return machine.message_b(message), None
     if injector.footprint_by is None:

@@ -162,6 +162,8 @@ REFUSED = [
     ("xsbench", {"layout": "8x"}, "layout: 8x found; allowed: RANKSxTHREADS of a node, such as"),
     ("membench", {"cores": 9999}, "cores: 9999 found; allowed: 1 to"),
     ("membench", {"share": 3.0}, "share: 3.0 found; allowed: numbers up to 1"),
+    ("membench", {"size": "8"}, ".size: '8' is not a size"),
+    ("stream", {"working_set": "8"}, ".working_set: '8' is not a size"),
     ("cns", {"cells": 4}, "cells: 4 found; allowed: numbers from 8"),
     ("stream", {"direction": "both", "injector": "ucx"}, "it has no direction both; allowed: mpi"),
 ]
