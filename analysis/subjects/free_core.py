@@ -25,8 +25,8 @@ from records.machine.node_counters import ON_FREE_CPUS
 from records.sample import KERNEL_THREADS_TIME, NODE_TOOL
 from records.units import percentage
 
-#: Factors that leave cores free.
-_FREE_CORE_FACTORS = ("reserved_cores", "core_spec")
+#: The factor that leaves cores free within a job.
+_CORES_FACTOR = "reserved_cores"
 _LOSS_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_loss]
 
 
@@ -39,19 +39,18 @@ def _short_writes(run: RunData) -> pl.DataFrame:
     rows = []
     for row in run.results:
         arm, levels = arm_and_levels(row.arm)
-        free_cores = {name: level for name, level in levels.items() if name in _FREE_CORE_FACTORS}
-        other_levels = {name: level for name, level in levels.items() if name not in free_cores}
-        all_cores_arm = treatment_name(arm, other_levels)
+        free_cores = levels.pop(_CORES_FACTOR, None)
+        all_cores_arm = treatment_name(arm, levels)
         all_cores_row = results.get((row.case, all_cores_arm))
         if row.role != "effect" or not arm_of(row.arm).scheduled:
             continue
-        if not free_cores or all_cores_row is None:
+        if free_cores is None or all_cores_row is None:
             continue
         rows.append(
             {
                 "case": row.case,
                 "arm": all_cores_arm,
-                "cores": ", ".join(f"{name}={level}" for name, level in free_cores.items()),
+                "cores": f"{_CORES_FACTOR}={free_cores}",
                 "n": row.pairs,
                 "verdict": row.verdict.value,
                 "lost": all_cores_row.verdict.is_loss,
@@ -123,13 +122,12 @@ def _interrupts(run: RunData) -> pl.DataFrame:
     The last four are None if they were not counted.
     """
     treatments = run.samples["factors"].unique()
-    if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):
+    if not any(f'"{_CORES_FACTOR}"' in levels for levels in treatments):
         return pl.DataFrame()
     device_names, counts = _site_devices(run), _interrupt_counts(run)
     rows = []
     for record in _records_with_free_cpus(run).iter_rows(named=True):
-        named_levels = arm_and_levels(str(record["arm"])).levels
-        has_free_cores = bool(named_levels.keys() & _FREE_CORE_FACTORS)
+        has_free_cores = _CORES_FACTOR in arm_and_levels(str(record["arm"])).levels
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
         if not (has_free_cores and record["free_cpus"] and record["node"] in hosts):
             continue
