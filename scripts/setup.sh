@@ -17,23 +17,23 @@ for name in "$@"; do
     }
 done
 
-recent() { # recent PYTHON...: prints the first one that is at least 3.10
+suitable() { # suitable PYTHON...: prints the first one that is at least 3.10 and has venv
     for candidate in "$@"; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+        if "$candidate" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' \
+            2>/dev/null; then
             echo "$candidate"
             break
         fi
     done
 }
 if [ -n "${PYTHON:-}" ]; then
-    python=$(recent "$PYTHON")
+    python=$(suitable "$PYTHON")
 else
-    python=$(recent python3 python3.14 python3.13 python3.12 python3.11 python3.10)
+    python=$(suitable python3 python3.14 python3.13 python3.12 python3.11 python3.10)
 fi
-[ -n "$python" ] || need 'Python 3.10 or newer' python3 python3.11
-"$python" -c 'import ensurepip, venv' 2>/dev/null ||
-    need "the venv module of $python" python3-venv python3.11
-command -v "${CC:-cc}" >/dev/null || need 'a C compiler' gcc gcc
+[ -n "$python" ] ||
+    need "Python 3.10 or newer with venv${PYTHON:+ (PYTHON is $PYTHON)}" python3-venv python3.11
+command -v "${CC:-cc}" >/dev/null || need "a C compiler${CC:+ (CC is $CC)}" gcc gcc
 echo 'int main(void){return 0;}' | "${CC:-cc}" -fopenmp -x c -o /dev/null - 2>/dev/null ||
     need "OpenMP for ${CC:-cc}, or the C library's headers," 'gcc libc6-dev' 'gcc glibc-devel'
 

@@ -65,6 +65,44 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
     assert not list(tmp_path.rglob(".venv"))
 
 
+@pytest.mark.parametrize("variable", ["PYTHON", "CC"])
+def test_setup_names_the_variable_that_leads_to_no_program(tmp_path, variable):
+    """Modules and profiles of users set them, such as CC with options."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/setup.sh", tmp_path / "scripts")
+    environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
+    done = subprocess.run(
+        ["sh", "scripts/setup.sh"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**environment, variable: "none -m64"},
+    )
+    assert done.returncode == 3
+    assert f"({variable} is none -m64) is missing" in done.stderr
+
+
+def test_setup_takes_a_python_that_has_venv(tmp_path):
+    """On Debian and Ubuntu, the system's Python has venv only if a package adds it."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/setup.sh", tmp_path / "scripts")
+    programs = {
+        "python3": f'case $2 in *venv*) exit 1;; esac; exec {sys.executable} "$@"',
+        "python3.12": f'echo "$@" >> {tmp_path}/asked; exec {sys.executable} "$@"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CC": "none"}
+    for name in ("python3.14", "python3.13"):
+        (tmp_path / name).symlink_to("/bin/false")
+    done = subprocess.run(
+        ["sh", "scripts/setup.sh"], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert "venv" in (tmp_path / "asked").read_text()
+    assert done.stderr.startswith("setup: a C compiler (CC is none) is missing")
+
+
 def setup_after_pip(tmp_path: Path, printed: str) -> subprocess.CompletedProcess[str]:
     """Run the set-up with a stand-in for Python whose pip prints `printed` and fails."""
     for name in ("scripts/setup.sh", "requirements/base.lock"):
