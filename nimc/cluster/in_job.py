@@ -482,7 +482,8 @@ def _locks_finding(node: NodeReport) -> HostFinding:
         return HostFinding(subject, "ok", f"see {lock}", needed=True)
     remedy = (
         "start `nimc` for one results folder on one host only; an operator can mount it with locks"
-        " of all hosts (Lustre: -o flock, not localflock; BeeGFS: tuneUseGlobalFileLocks)"
+        " of all hosts (Lustre: -o flock, not localflock; NFS: without nolock; BeeGFS:"
+        " tuneUseGlobalFileLocks)"
     )
     return fault_finding(subject, f"does not see {lock}", remedy)
 
