@@ -208,7 +208,9 @@ def why_missing(name: str) -> str | None:
 
 def _why_no_numa_node(machine: Machine, level: Level) -> str | None:
     nodes = machine.node_facts().bindable_nodes()
-    return None if level in nodes else f"{machine.name} has {plural(len(nodes), 'NUMA node')}"
+    if level in nodes:
+        return None
+    return f"{machine.name} has {plural(len(nodes), 'NUMA node')}: {', '.join(map(str, nodes))}"
 
 
 def numa_nodes_of_places(machine: Machine) -> dict[str, int]:

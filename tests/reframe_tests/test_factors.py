@@ -25,7 +25,8 @@ WITHOUT_RAILS = machine(rails=[])
         (HERE, "layout", "8x8", None),
         (HERE, "layout", "13x5", "13x5 takes 65 cores; the application has 64"),
         (HERE, "comm_node", 7, None),
-        (HERE, "comm_node", 8, "m has 8 NUMA nodes"),
+        (HERE, "comm_node", 8, "m has 8 NUMA nodes: 0, 1, 2, 3, 4, 5, 6, 7"),
+        (machine(numa_nodes=[0, 8]), "comm_node", 1, "m has 2 NUMA nodes: 0, 8"),
         # The machine has 64 cores in 8 NUMA nodes, so each NUMA node has 8 cores.
         (HERE, "local_workers", 8, None),
         (HERE, "local_workers", 9, "a NUMA node of m has 8 cores for the application"),
