@@ -177,7 +177,8 @@ class Entry(Record):
     exclude: Cells = Field(default_factory=list, description=CELLS_RULE)
     #: The only cells that are measured; empty: all cells.
     only: Cells = Field(default_factory=list, description=CELLS_RULE)
-    #: Expected length of one run, seconds. Used only for the plan's estimate.
+    #: Expected length of one run, seconds. The plan estimates with it, and refuses runs that are
+    #: too short for the rows of their writers and cannot be lengthened.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
     _case_levels: dict[str, Level] = PrivateAttr(default_factory=dict)
     _scale: Scale | None = PrivateAttr(default=None)

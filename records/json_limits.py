@@ -26,12 +26,12 @@ _BRACKET_ROUNDS = 20
 
 
 def read_json(path: Path) -> Any:
-    """The document in a file. Raises InputError if it is invalid or too long."""
+    """The document in a file. Raises OSError, and InputError if it is invalid or too long."""
     return parse_document(read_document(path), str(path))
 
 
 def read_document(path: Path) -> bytes:
-    """The bytes of a file with one document. Raises InputError if it is too long."""
+    """The bytes of a file with one document. Raises OSError, and InputError if it is too long."""
     return read_regular(path, MAX_JSON_B, follow=True)
 
 

@@ -82,7 +82,7 @@ class YamlDocument:
 
 
 def load(path: Path) -> YamlDocument:
-    """Read a file. Raises InputError with file and line for invalid YAML."""
+    """Read a file. Raises InputError, for invalid YAML with the line."""
     return parse(_text(path), path)
 
 

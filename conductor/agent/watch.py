@@ -229,8 +229,8 @@ class Watch:
     ) -> None:
         """Start the watch, as ordered.
 
-        `end_pids` are PIDs of the ends of writers on this node. `held_pids` are pairs of the
-        writer's index and a PID of a suspended end.
+        `end_pids` are PIDs of the ends of writers on this node, without those of short writes.
+        `held_pids` are pairs of the writer's index and a PID of a suspended end.
         """
         self._node, self._order = node, order
         self._block = os.environ.get(cpu_load.BLOCK_VARIABLE, "")

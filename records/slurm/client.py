@@ -170,7 +170,7 @@ def run_or_advise(command: list[str]) -> None:
 
 
 def find_reservation(name: str) -> parse.Reservation | None:
-    """The reservation as Slurm shows it; None if there is no reservation with that name."""
+    """The reservation of a name as Slurm shows it, None without one. Raises MachineError."""
     answer = _scontrol(["scontrol", "-o", "show", "reservation", name])
     if "not found" in answer.text:
         return None
