@@ -278,9 +278,8 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
     """
     try:
         reserved = reservation.check(machine, machine.origins.nodes, needed_s=0)
-    except NimcError as error:
-        remedy = f"`{command('origins', 'create', '--machine', machine.name)}`"
-        return [fault_finding("origins", str(error), remedy, needed=True)]
+    except NimcError as error:  # it says what to do
+        return [fault_finding("origins", str(error), needed=True)]
     if reserved is not None:
         until = f"reserved until {reserved.end:%Y-%m-%d %H:%M}"
         if doubt := reservation.account_doubt(reserved):

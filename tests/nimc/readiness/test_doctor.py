@@ -365,6 +365,13 @@ def test_a_reservation_that_is_not_usable_now_is_missing(origins_findings):
     assert finding.detail == "is INACTIVE"
 
 
+def test_origins_whose_reservation_has_no_name_are_not_told_to_create_it():
+    """`nimc origins create` needs the name, too."""
+    (finding,) = needs.origins(machine(origins={"policy": "reservation"}), os.environ)
+    assert "origins.reservation: missing" in finding.detail
+    assert finding.remedy == ""
+
+
 @pytest.fixture
 def spack_root(tmp_path, monkeypatch):
     """Returns the folder of a stand-in for Spack 1.1.0, which only prints its version."""
