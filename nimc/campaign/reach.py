@@ -33,7 +33,7 @@ from records.units import percentage, plural
 if TYPE_CHECKING:
     import polars as pl
 
-#: Spread that is assumed if no earlier run of the case on the machine has A/A pairs.
+#: Spread that is assumed if no earlier run of the case on the machine has enough A/A pairs.
 _DEFAULT_SPREAD = 0.01
 #: Number of the latest campaign runs of the cases that are read to find spreads.
 _MAX_RUNS = 10
@@ -249,7 +249,7 @@ def spread_sources(reaches: Iterable[Reach]) -> Iterator[str]:
         if run is None:
             yield (
                 f"A spread of {percentage(_DEFAULT_SPREAD)} is assumed, since no run here repeated"
-                f" the baseline: {names}."
+                f" the baseline {MIN_VALUES} times: {names}."
             )
         else:
             yield f"Spread of single runs in {run}: {names}."

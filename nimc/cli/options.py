@@ -227,9 +227,10 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
 
 
 def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the cases of the command's campaign that begin with `incomplete`.
+    """Return the entries of the command's campaign that begin with `incomplete`.
 
-    Returns an empty list if the campaign's file cannot be read.
+    The name of a case begins with that of its entry. Returns an empty list if the campaign's file
+    cannot be read.
     """
     from records import yaml_file
 

@@ -50,7 +50,8 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
     """Show the cases of CAMPAIGN with their nodes and hours, and with -v the ReFrame commands.
 
-    Cases that cannot run are named, but not counted. The exit code is 1 if nothing can run.
+    Cases that cannot run are named, but not counted. The exit code is 1 if nothing can run now, and
+    2 if the site file rules out every case.
     """
     request = with_past_lengths(load_request(campaign, machine), results)
     feasibility = request.feasibility()

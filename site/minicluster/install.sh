@@ -2,7 +2,7 @@
 # Installs what a minicluster needs: Debian's packages and, for the rxe fabric, Debian's stock
 # kernel, unpacked but not installed. Starts no service. See docs/minicluster.md.
 # usage: install.sh [--fabric veth|rxe] [--check]      (default: rxe, which includes veth)
-# --check only lists what is missing.
+# With --check, or on a host without apt-get, it only lists what is missing.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -281,7 +281,8 @@ def test_the_plan_says_what_the_campaign_can_show_and_warns_of_what_it_cannot(tm
     file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")
     shown = " ".join(command("plan", file, "--machine", "localhost", "--results", tmp_path).split())
     assert "What 90 % of runs of the campaign show:" in shown
-    assert "A spread of 1 % is assumed, since no run here repeated the baseline: stream." in shown
+    assumed = "A spread of 1 % is assumed, since no run here repeated the baseline 6 times: stream."
+    assert assumed in shown
     losses = [100 * math.expm1(0.01 * min_loss(pairs, 1, controlled=False)) for pairs in (6, 24)]
     # A loss below the margin may end as 'no effect', and is not promised.
     assert f"slower by {losses[0]:.2g} % in 6 pairs, by 2 % in 24 pairs" in shown
