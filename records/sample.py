@@ -89,8 +89,8 @@ class WriterRecord:
     #: Requested rate, bytes per second; None: full rate.
     asked_b_s: float | None
     #: Rate that the writer reaches while no application runs, bytes per second. It is the median of
-    #: the writer's rows at the start of the block, without the first row. Under a timetable, it is
-    #: the median of the rehearsed writes.
+    #: the writer's rows without the first row, measured in this block or an earlier one of the case
+    #: on the same nodes. Under a timetable, it is the median of the rehearsed writes.
     rate_alone_b_s: float
     #: Time-weighted mean rate in the part of the application's window (its start to its end) that
     #: the writer's rows cover, bytes per second. Rows also cover the time between them if the bytes

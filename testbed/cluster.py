@@ -129,7 +129,7 @@ class Status:
 
     @property
     def healthy(self) -> bool:
-        """Return whether the whole cluster works, so that `up` need not replace it."""
+        """Return whether all daemons and nodes are up, drained or not: `up` need not replace it."""
         is_up = self.state is not None and self.state.phase == "up"
         all_on = all(pid is not None for pid in self.pids.values())
         bad_states = ("down", "unk", "fail")
