@@ -292,7 +292,7 @@ class Sample:
     #: A record for each writer, or for the control; empty if there was neither, or if the timetable
     #: did not begin.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: The short writes; None if the writers wrote continuously, or if the timetable did not begin.
+    #: The short writes; None if there was no timetable, or if it did not begin.
     timetable: TimetableRecord | None = None
     #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
@@ -310,7 +310,7 @@ class Sample:
     #: Memory that each rank works in, or each thread of STREAM and membench, bytes. The check
     #: computes it from its sizes (docs/workloads.md). None if the check does not compute it.
     working_set_b: float | None = None
-    #: One record for each target node; empty if the application never started.
+    #: One record for each target node; empty if the writers or the timetable were not ready.
     conditions: list[NodeConditions] = field(default_factory=list)
     #: SHA-256 of the lines of this sample's counts in `counters/`; None if nothing was counted.
     counters_sha256: str | None = None
