@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from conductor.injectors import INJECTORS
-from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled_arms
 from nimc.readiness.checks import UNKNOWN_CHECK, CheckDescription, third_party_check
@@ -380,17 +379,15 @@ def _case_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
 def _length_faults(requests: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
     """Yield the faults of runs that are too short and that their check cannot lengthen.
 
-    Writers report rows at intervals, and a run must last for enough rows.
+    A run must last for enough rows of the writers, and for a precise count of their bytes.
     """
-    campaign = requests[0].campaign
-    least_s = cases.shortest_run_s(campaign, machine)
-    rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
+    least_s, why = cases.shortest_run(requests[0].campaign, machine)
     for request in requests:
         entry = request.entry
         if entry.expect < least_s and not request.check.lengthened_by:
             message = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
-                f" {rows} take {least_s:g} s; allowed: a larger problem of at least {least_s:g}s"
+                f" {why}; allowed: a larger problem of at least {least_s:g}s"
             )
             yield FieldFault(request.key_location("expect"), message)
 

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 
+from conductor.counters import slowest_period_s
 from conductor.injectors import INJECTORS
-from conductor.judge.length import LEAST_ROWS
+from conductor.judge.length import LEAST_ROWS, shortest_count_s
 from nimc.campaign.layouts import cores_of
 from nimc.readiness.checks import CheckDescription
 from nimc.readiness.diagnosis import OmittedCase
@@ -245,16 +246,33 @@ def nodes_taken(case: Entry, machine: Machine) -> int:
 
 
 # The least length of a run. Writers report a row at intervals, and a run must last for enough rows.
+# Some devices update their byte counters rarely, and a run must last for a precise count.
 
 
-def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
-    """Return the length of the shortest run in which the slowest injector reports enough rows.
+def counter_period_s(machine: Machine) -> float:
+    """Return the time between two updates of the devices' byte counters, seconds.
 
-    The length is in seconds. It is 0 if no arm has continuous writes.
+    It is read on this host, which may have the devices of the nodes. It is 0 if the counters are
+    always up to date, if this host lacks the devices, or if origin and target share a host.
+    """
+    if machine.origins.policy == "same_host":
+        return 0.0
+    return slowest_period_s(machine.devices)
+
+
+def shortest_run(campaign: Campaign, machine: Machine) -> tuple[float, str]:
+    """Return the least length of a run, seconds, and the reason for it in words.
+
+    The length is 0 if no arm has continuous writes.
     """
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
-        return 0.0
-    return LEAST_ROWS * (INJECTORS[slowest_injector(campaign, machine)].row_s or 0.0)
+        return 0.0, ""
+    injector, period_s = slowest_injector(campaign, machine), counter_period_s(machine)
+    rows_s = LEAST_ROWS * (INJECTORS[injector].row_s or 0.0)
+    count_s = shortest_count_s(period_s, machine.proof.counter_share)
+    if count_s > rows_s:
+        return count_s, f"a byte counter that is updated every {period_s:g} s needs {count_s:g} s"
+    return rows_s, f"{LEAST_ROWS} rows of {injector} take {rows_s:g} s"
 
 
 def slowest_injector(campaign: Campaign, machine: Machine) -> str:

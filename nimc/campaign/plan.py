@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.statistics.evidence import pairs_of_next_interim
+from conductor.counters import settling_s
 from conductor.injectors import INJECTORS
-from conductor.judge.length import doublings_needed
+from conductor.judge.length import doublings_needed, shortest_count_s
 from nimc.campaign import cases, layouts
 from nimc.campaign.cases import nodes_taken, origins_taken
 from nimc.readiness.checks import UNKNOWN_CHECK, CheckDescription
@@ -100,9 +101,12 @@ class Request:
     time_limit_s: float | None = None
     #: The only nodes that may be targets, joined with commas; None: any nodes.
     nodelist: str | None = None
-    #: Length of the shortest run in which writers report enough rows, seconds. Shorter runs are
-    #: made longer.
+    #: Length of the shortest run in which writers report enough rows, and devices count precisely,
+    #: seconds. Shorter runs are made longer.
     shortest_run_s: float = 0.0
+    #: Time between two updates of the devices' byte counters, seconds; 0: they are always up to
+    #: date.
+    counter_period_s: float = 0.0
     #: How long runs took when the campaign was run before.
     lengths: Lengths = field(default_factory=Lengths)
     #: ReFrame's program.
@@ -410,6 +414,9 @@ def block_lengths_s(
     }
     further_measurements = max(0, len(writes) - 1) + len(queue_pair_searches)
     alone_s = _ALONE_MEASUREMENT_S * further_measurements
+    # Each measurement lasts until rarely updated counters are precise.
+    count_s = shortest_count_s(request.counter_period_s, request.machine.proof.counter_share)
+    alone_s += count_s * (len(writes) + len(queue_pair_searches))
     run_s = run_length_s(request, entry, case_treatments)
     length_s_by_size = {}
     for pairs in sizes:
@@ -427,6 +434,8 @@ def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treat
     if measured_s := request.lengths.run_s_by_case.get(entry.name):
         return measured_s
     lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in case_treatments]
+    if any(treatment.writes for treatment in case_treatments):
+        lead_ins_s.append(max(lead_ins_s) + settling_s(request.counter_period_s))
     lead_in_s = max(*lead_ins_s, request.campaign.rest or 0.0)
     doublings = doublings_needed(entry.expect, request.shortest_run_s)
     return entry.expect * float(2**doublings) + lead_in_s
@@ -446,7 +455,8 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     origin_per_target = entry.nodes <= machine.origins.nodes
     counted_by_device = between_hosts and bool(machine.device) and origin_per_target
     if rows == 1 and (counted_by_device or injector.reports_arrivals):
-        return _LEAD_IN_S
+        # The first update of a counter may come at once. Only the next one shows the rate.
+        return _LEAD_IN_S + 2 * request.counter_period_s
     # The first row covers time in which the writers were held, so one more row is needed.
     return _LEAD_IN_MARGIN * (1 + rows) * row_s
 

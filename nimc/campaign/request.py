@@ -94,7 +94,8 @@ def request_of(
         slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
-        shortest_run_s=cases.shortest_run_s(campaign, machine),
+        shortest_run_s=cases.shortest_run(campaign, machine)[0],
+        counter_period_s=cases.counter_period_s(machine),
         reframe=find_program("reframe") or "reframe",
     )
     if nodelist is not None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nimc.campaign.cases import shortest_run_s
+from conductor.counters import slowest_period_s
+from nimc.campaign.cases import counter_period_s, shortest_run
 from nimc.campaign.plan import (
     Lengths,
     Request,
@@ -32,6 +33,7 @@ from records.sample import Level
 from records.treatment import Treatment, Writes
 from reframe_tests.planning import resolved_scale, treatments
 from reframe_tests.scaling import ScaleRequest
+from tests.conductor.sysfs import set_driver, write
 from tests.nimc.campaign.made_request import FACTS, made_machine, made_request
 
 MACHINE = made_machine(origins=2, device="mlx5_0")
@@ -228,7 +230,40 @@ def test_runs_last_for_two_rows_of_the_slowest_writers(
     entry = planned.workloads[0].with_changes({"factors": entry_factors, "expect": 0.6})
     injector_choice = planned.injector.model_copy(update={"name": injector})
     planned = planned.model_copy(update={"workloads": [entry], "injector": injector_choice})
-    assert shortest_run_s(planned, MACHINE) == least_s
+    assert shortest_run(planned, MACHINE)[0] == least_s
+
+
+def test_runs_and_lead_ins_are_longer_if_devices_update_their_counters_once_a_second(
+    tmp_path, monkeypatch
+):
+    """This host has a device with bnxt_re. A fifth is allowed between count and report.
+
+    A count may be wrong by a second of writes. It may cause half of the fifth, so a run lasts 10 s.
+    After writes, 1.5 s pass. Then two updates are awaited, with 0.7 s.
+    """
+    device = "sys/class/infiniband/bnxt_re0"
+    files = {"link_layer": "Ethernet", "state": "4: ACTIVE", "hw_counters/rx_bytes": "7"}
+    write(tmp_path, {f"{device}/ports/1/{name}": text for name, text in files.items()})
+    set_driver(tmp_path / device / "device", "bnxt_en")
+    monkeypatch.setattr(slowest_period_s, "__defaults__", (tmp_path,))
+    machine = made_machine(device="bnxt_re0")
+    planned = campaign(floor=6)
+    least_s, why = shortest_run(planned, machine)
+    assert least_s == pytest.approx(10)
+    assert "updated every 1 s" in why
+    assert [counter_period_s(made_machine(device=name)) for name in ("bnxt_re0", "bnxt_re1")] == [
+        1.0,
+        0.0,
+    ]
+    assert counter_period_s(made_machine("same_host", device="bnxt_re0")) == 0.0
+    request = replace(made_request(planned, machine), shortest_run_s=least_s, counter_period_s=1.0)
+    entry = planned.workloads[0].with_changes({"expect": 5.0})
+    crossed = made_treatments(request, planned.arms, entry)
+    run_s = 10 + 0.7 + 1.5 + 2
+    # What writers reach without an application is measured with one and with two queue pairs.
+    alone_s = 4 + 2 * 10
+    length_s = block_length_s(request, entry, crossed, 6)
+    assert length_s == pytest.approx(8 + alone_s + (1 + 6 * 3) * run_s)
 
 
 def test_the_fewest_nodes_of_a_check_are_those_of_its_smallest_case():
