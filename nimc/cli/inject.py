@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,8 +87,7 @@ def inject_command(
         length_s=length_s,
         wait_s=wait_s,
     )
-    start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    record_path = output or results / f"inject-{start}.json"
+    record_path = output or new_record_path(results)
     outcome = inject(site, requested_writes, results, record_path, log)
     lines = [*_summary_lines(outcome.head), f"record: {record_path}"]
     if not command:
@@ -94,6 +95,12 @@ def inject_command(
     for line in lines:
         log(line)
     return exit_code(outcome)
+
+
+def new_record_path(results: Path) -> Path:
+    """Return a path for a record, which no other `nimc inject` has, on this host or another."""
+    start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return results / f"inject-{start}-{socket.gethostname()}-{os.getpid()}.json"
 
 
 def exit_code(outcome: InjectionOutcome) -> int:

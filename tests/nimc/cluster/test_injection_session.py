@@ -1,12 +1,13 @@
 """Plans, refusals and exit codes of `nimc inject`, which starts writers beside a command."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nimc.cli.inject import exit_code
+from nimc.cli.inject import exit_code, new_record_path
 from nimc.cluster import injection_session
 from nimc.cluster.injection_session import LOG_FILE, InjectionOutcome, Progress, RequestedWrites
 from records.errors import InputError, MachineError
@@ -62,6 +63,19 @@ def test_an_existing_file_is_not_replaced_by_a_record(command: Command, tmp_path
     line = command.refused("inject", "--machine", "localhost", "-o", file, "--", "true")
     assert_message(line, "--output", f"{file}", allowed="a new file")
     assert file.read_text() == "{}"
+
+
+def test_injections_that_start_together_have_different_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job script may start one on each of its nodes, with results that the nodes share."""
+    monkeypatch.setattr("time.gmtime", lambda: time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0)))
+    paths = set()
+    for host, pid in (("n1", 7), ("n2", 7), ("n1", 8)):
+        monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+        monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
+        paths.add(new_record_path(tmp_path))
+    assert len(paths) == 3
 
 
 def test_only_the_writes_are_judged(tmp_path: Path) -> None:
