@@ -411,9 +411,10 @@ def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
     """Return one finding for the findings of several nodes on the same subject.
 
     `node_findings` are pairs of a node's name and its finding. If some nodes have a fault, only
-    these nodes are named.
+    these nodes are named. The state is the worst of any node.
     """
     faults = [(node, finding) for node, finding in node_findings if finding.state != "ok"]
+    faults.sort(key=lambda fault: fault[1].state != "missing")
     merged_findings = faults or node_findings
     nodes_by_detail = grouped((finding.detail, node) for node, finding in merged_findings)
     details = (f"{', '.join(nodes)}: {detail}" for detail, nodes in nodes_by_detail.items())

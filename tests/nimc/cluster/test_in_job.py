@@ -363,6 +363,9 @@ def test_locks_of_one_host_only_limit_where_nimc_is_started():
     assert (fault.what, fault.state) == ("locks", "limited")
     assert fault.detail.startswith("n2")
     assert "on one host only" in fault.remedy
+    without_locks = node("n2", FAST, sees_lock=None)
+    fault = only_fault(look_of(node("n1", FAST, sees_lock=False), without_locks))
+    assert (fault.what, fault.state) == ("locks", "missing")
 
 
 def test_a_node_without_locks_says_so(tmp_path, monkeypatch):
