@@ -52,7 +52,8 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
     monkeypatch.setattr(
         "records.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5))
     )
-    cases = expanded(campaign(cores="all", placements="local"), machine("same_host")).cases
+    box = machine("same_host", cores=5)
+    cases = expanded(campaign(cores="all", placements="local"), box).cases
     assert [case.set["cores"] for case in cases] == [1, 2]
 
 
