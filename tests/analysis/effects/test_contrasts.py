@@ -164,3 +164,4 @@ def test_prices_share_an_error_of_five_percent(prices: int, shown: bool) -> None
     ]
     measured = contrasts(frame(runs), [])
     assert [(row.kind, row.shown) for row in measured] == [("price", shown)] * prices
+    assert [row.case for row in measured] == [f"melt{number}" for number in range(prices)]
