@@ -258,6 +258,20 @@ def test_arms_without_a_pair_say_why(
 # Verdicts, and notes on them.
 
 
+@pytest.mark.parametrize(
+    ("other_case", "verdict"),
+    [((), Verdict.BASELINE_UNSTABLE), (("off", "on", "aa"), Verdict.INCONCLUSIVE)],
+)
+def test_a_baseline_is_unstable_over_all_that_the_campaign_repeats(
+    other_case: tuple[str, ...], verdict: Verdict
+) -> None:
+    """With eight pairs, p is 2 / 2^8 over 3/16 of the error, 0.0417: enough for one baseline."""
+    unstable = replace(FAR, effects={"on": 1.0, "aa": 1.3}, pair_noise=0.0)
+    requested = {("x", name) for name in ("off", "on", "aa")} | {("y", name) for name in other_case}
+    effect, _ = _results(samples(unstable, pairs=8), StoppingRule(treatments=frozenset(requested)))
+    assert effect.verdict is verdict
+
+
 def test_an_effect_that_needs_more_pairs_for_its_family_says_so() -> None:
     """In a campaign of twenty cases, seven pairs of a clear effect decide nothing; eight do."""
     cases = {"stream": ["off", "on"], **{str(number): ["off", "on"] for number in range(19)}}
