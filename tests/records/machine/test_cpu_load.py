@@ -112,9 +112,9 @@ def test_foreign_time_is_at_most_the_time_of_all_threads_of_the_host(tmp_path):
     assert foreign_s["sh"] / foreign_s["cc"] == pytest.approx(2298 / 302)
 
 
-@pytest.mark.parametrize(("pid", "name"), [(80, "slurmstepd"), (1, "init")])
+@pytest.mark.parametrize(("pid", "name"), [(80, "slurmstepd"), (80, "starter"), (1, "init")])
 def test_times_of_the_ended_application_are_not_counted_as_its_parents(tmp_path, pid, name):
-    """The parent is the daemon of a job step, or init, which adopts orphans."""
+    """The parent is the daemon of a job step, another parent, or init, which adopts orphans."""
     before, after = at_both(pid, 0, name, [5, 0], [6, 700])
     begun = before | process(81, pid, "app", 100, block=BLOCK)
     assert foreign_ticks(tmp_path, begun, after) == pytest.approx({name: 1})

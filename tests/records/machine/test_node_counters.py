@@ -160,3 +160,8 @@ def test_interrupts_of_a_device_are_counted_by_cpu_and_on_free_cpus(tmp_path):
         "mlx5_0:interrupts": NodeCounter(80.0, "count"),
         "mlx5_0:interrupts on free CPUs": NodeCounter(30.0, "count"),
     }
+    # A source that the first reading did not show has counted from zero.
+    assert increase_on_free_cpus({}, {"new": {0: 4.0, 3: 2.0}}, {3}) == {
+        "new": NodeCounter(6.0, "count"),
+        "new on free CPUs": NodeCounter(2.0, "count"),
+    }
