@@ -120,6 +120,15 @@ def test_times_of_the_ended_application_are_not_counted_as_its_parents(tmp_path,
     assert foreign_ticks(tmp_path, begun, after) == pytest.approx({name: 1})
 
 
+def test_times_of_an_orphan_of_the_block_are_not_counted_as_those_of_init(tmp_path):
+    """The shell that started the application ended first, so init adopted the application."""
+    before, after = at_both(1, 0, "init", [5, 0], [6, 700])
+    daemon = process(80, 1, "daemon", 1)
+    shell, app = process(81, 80, "sh", 3, block=BLOCK), process(82, 81, "app", 100, block=BLOCK)
+    begun = before | daemon | shell | app
+    assert foreign_ticks(tmp_path, begun, after | daemon) == pytest.approx({"init": 1})
+
+
 def test_the_time_of_hidden_processes_is_unknown_and_not_zero(tmp_path):
     seen = reading(tmp_path / "a", process(10, 1))
     (tmp_path / "b/proc/1").mkdir(parents=True)
