@@ -86,6 +86,10 @@ def silent(*nodes: Any, direction: Any = "received", alone_b_s: float = 1e9) -> 
             " allowed: 200.0 MB",
         ),
         (silent(node(device(5e9, 5e9)), node(device(5e9, 5.3e9), name="n2")), None),
+        (
+            silent(node(device(5e9, 5e9)), node(device(5e9, 5.3e9), name="n2"), direction="sent"),
+            "n1, n2 sent 300.0 MB more than they received",
+        ),
     ],
 )  # fmt: skip
 def test_bytes_that_pass_although_nothing_writes(series: Series, reason: str | None) -> None:

@@ -221,5 +221,7 @@ def test_time_between_rows_is_unobserved_and_adds_no_bytes():
     assert (figures.unobserved_s, figures.bytes_b) == pytest.approx((1.9, 200))
     assert figures.rate_b_s == pytest.approx(100)
     assert within(PERFTEST, 0.5, 5.9).unobserved_s == pytest.approx(0.38)
+    assert within([], 0.5, 5.9).unobserved_s == pytest.approx(5.4)
+    assert within([], 0.5, 0.5).unobserved_s == 0.0
     between = within([RateRow(0.0, 1.0, 100.0), RateRow(1.9, 2.9, 100.0)], 1.1, 1.8)
     assert (between.observed_share, between.bytes_b) == (0.0, 0.0)

@@ -198,6 +198,7 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
         # were found.
         (counted(*[100] * 16, start_s=3.0), 400 / 450),
         (counted(*[100] * 4), 0.0),  # the memory is last read before the window
+        (counted(*[150] * 36), 1.0),  # more bytes are found than were claimed
     ],
 )
 def test_the_share_found_in_memory_is_of_the_window(samples: Any, share: float) -> None:

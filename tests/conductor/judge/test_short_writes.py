@@ -156,3 +156,5 @@ def test_the_record_of_each_writer_covers_the_window_only() -> None:
     assert first.rate_min_b_s == 50.0
     assert (second.origin, second.bytes_b, second.rate_alone_b_s) == ("o1", 80.0, 100.0)
     assert second.rate_min_b_s == 80.0
+    _, idle = timetable_records(table, finished[:1], window_s, 100.0, writer, INJECTORS["ucx"])
+    assert (idle.bytes_b, idle.rate_b_s, idle.rate_min_b_s) == (0.0, 0.0, 0.0)

@@ -42,6 +42,8 @@ _CONTROL = {"injector": "spin", "alone_b_s": 0.0}
         (rows(90, 90, 90, start_s=10.5), (10.0, 13.0), {}, "started 0.50 s late"),
         (rows(90, 90, start_s=10.0), (10.0, 13.0), {}, "stopped 1.00 s before the application"),
         ([RateRow(9, 10, 90), RateRow(10, 13.5, 90)], (10.0, 13.0), {}, "nothing for 3.5 s"),
+        ([RateRow(9, 10, 90), RateRow(10, 13, 90)], (10.0, 13.0), {}, None),
+        ([RateRow(9.5, 13.5, 90)], (10.0, 13.0), {}, "nothing for 4.0 s"),
         # A row may be late after the window.
         ([*rows(90, 90), RateRow(2, 6, 90)], (0.0, 2.0), {}, None),
         # Rows are 1.4 s apart. They are late after three times `row_s`, which is 2 s here.
