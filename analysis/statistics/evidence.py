@@ -122,19 +122,6 @@ def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float
     return min([1.0, *interim_p])
 
 
-def is_shown(log_times: Values, test: Callable[[Values], float], error_level: float) -> bool:
-    """Return whether `p_over_interims` is at most `error_level`.
-
-    Analyses with more pairs are tried first. The search ends at the first one with a p value that
-    is small enough.
-    """
-    most_pairs_first = sorted(interim_analyses(len(log_times)), reverse=True)
-    return any(
-        test(log_times[: interim.pairs]) <= interim.share * error_level
-        for interim in most_pairs_first
-    )
-
-
 def p_different(log_times: Values) -> float:
     """The two-sided p value of 'no difference': twice the smaller of the one-sided p values."""
     return min(1.0, 2 * min(p_over_interims(log_times, test) for test in (p_longer, p_shorter)))
