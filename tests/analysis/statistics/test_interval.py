@@ -53,6 +53,7 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     assert estimate_text(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
     estimate = Estimate(2.0, 1.6, 4.0)
     assert estimate.inverse == Estimate(0.5, 0.25, 0.625)
+    assert Interval(1.6, 4.0).inverse == Interval(0.25, 0.625)
     assert estimate.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0)
     assert (Interval.from_estimate(estimate), Interval.from_estimate(None)) == ((1.6, 4.0), None)
 

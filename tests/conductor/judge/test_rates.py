@@ -4,6 +4,7 @@ A row is a rate that the writer reported, here over 1 s. A sample is a reading o
 Without an application, the writer reaches 100 B/s.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from conductor.judge.rates import (
     all_rows,
     bytes_within,
     gapless_rows,
+    last_end_s,
     rate_before,
     total_at,
     window_figures,
@@ -122,6 +124,14 @@ def test_without_reported_rows_all_rates_come_from_the_counter():
     assert filled([], counted(100)) == [RateRow(0, 0.25, 100)]
     assert filled([], counted(100, start_s=5.0, every_s=0.2)) == []  # too short for a rate
     assert filled(rows(5, 6), []) == rows(5, 6)
+
+
+def test_a_writer_is_known_until_its_last_row_or_the_last_count_after_it():
+    series = writer(rows(90, 90), samples=counted(*[90] * 13))  # counted until 3.25
+    assert last_end_s(series) == 2.0
+    assert last_end_s(replace(series, counted_s=0.25)) == 3.25
+    assert last_end_s(replace(series, rows=[], counted_s=0.25)) == 3.25
+    assert last_end_s(replace(series, rows=[])) is None
 
 
 def test_a_rate_over_a_short_time_is_replaced_by_the_rate_over_a_longer_time_around_it():
