@@ -53,14 +53,13 @@ def test_in_an_allocation_beside_a_step(two_nodes: Cluster, tmp_path: Path) -> N
         ["-o", "r.json", "--to", "node1", "--from", "node2", "--", *step],
         ["--to", "node2", "--from", "node9", "--", "true"],
     ]
-    lines = ["#!/bin/sh", f"cd {tmp_path}", "exec 2>&1"]
+    lines = ["#!/bin/sh", "#SBATCH --nodes=2 --partition=all", f"cd {tmp_path}", "exec 2>&1"]
     for words in calls:
         inject = [*NIMC[:-1], "inject", "--machine", "minicluster", *words]
         lines += [shlex.join(inject), "echo status $?"]
     script = tmp_path / "job.sh"
     script.write_text("\n".join(lines) + "\n")
-    options = ["--wait", "--nodes=2", "--partition=all", f"--output={tmp_path}/out"]
-    two_nodes.slurm("sbatch", *options, str(script))
+    two_nodes.run_job(script, tmp_path / "out")
     out = (tmp_path / "out").read_text()
     assert "node1\n" in out
     assert "status 0\n" in out, out
