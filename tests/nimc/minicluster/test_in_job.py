@@ -6,14 +6,21 @@ from pathlib import Path
 import pytest
 
 from nimc.run.session import LOOK_FOLDER_PREFIX
-from tests.nimc.minicluster.driven import Cluster
+from tests.nimc.minicluster.driven import ENV, Cluster
+from tests.reframe_tests.reframe_call import script
+
+#: A stand-in for `mpi_put` whose ranks end at once.
+_FAILING_MPI_PUT = """case $1 in --launcher) echo srun;; *) echo no more flux >&2; exit 7;; esac"""
 
 
 @pytest.mark.minicluster
 @pytest.mark.slow
 def test_a_step_of_both_components_looks_at_target_and_origin(
-    two_nodes: Cluster, tmp_path: Path
+    two_nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One of the injectors does not work. The machine does not need it, so it is ready."""
+    programs = script(tmp_path / "bin" / "mpi_put", _FAILING_MPI_PUT).parent
+    monkeypatch.setitem(ENV, "PATH", f"{programs}:{ENV['PATH']}")
     words = ["doctor", "--machine", "minicluster", "--in-job", "--json"]
     started = two_nodes.start(*words, "--results", tmp_path / "new" / "my results")
     out, _ = started.communicate(timeout=300)
@@ -33,5 +40,8 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
         assert "over tcp, 1 queue pair; counted: " in detail
         assert "at the target by net:eth0" in detail
         assert "proof: device" in detail
+    failed = by_subject["writes by mpi_put"]
+    assert failed["state"] == "limited"
+    assert "no more flux" in failed["detail"]
     assert not list(tmp_path.rglob(f"{LOOK_FOLDER_PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""
