@@ -1,7 +1,8 @@
 """Measures how the costs of commands grow with the size of their input.
 
 Each command is measured at two sizes, each in a process of its own. CI runs this module.
-`python -m bench.growth plan 4000` measures one command at one size.
+`python -m bench.growth plan 4000 FOLDER` measures one command at one size. An input is written to
+the folder once, for all commands that read it.
 """
 
 import gc
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 
@@ -19,6 +21,7 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.write import machine_histories, write_pages
 from bench import (
     BenchRow,
+    Cost,
     chain,
     cost_in_own_process,
     cost_of,
@@ -46,82 +49,83 @@ _MIN_MEMORY_B = 8 << 20
 _MEMORY_FOLDER = Path("/dev/shm")
 _NEEDED_SPACE_B = 1 << 30
 
-#: Writes a command's input of some size to a folder. Returns the work that is measured.
-Prepare = Callable[[int, Path], Callable[[], object]]
+
+def _write_cases(folder: Path, size: int) -> None:
+    plan.write(folder / "big.yaml", size)
 
 
-def _plan(size: int, folder: Path) -> Callable[[], object]:
-    file = plan.write(folder / "big.yaml", size)
-    return lambda: plan.plan_json(file)
-
-
-def _report(size: int, folder: Path) -> Callable[[], object]:
+def _write_samples(folder: Path, size: int) -> None:
     report.write_synthetic_run(folder / "run", size)
-    return lambda: report.make(folder / "run")
 
 
-def _verify(size: int, folder: Path) -> Callable[[], object]:
+def _write_chained_samples(folder: Path, size: int) -> None:
     chain.write_run(folder / "run", size)
-    return lambda: verify(folder / "run")
 
 
-def _pack(size: int, folder: Path) -> Callable[[], object]:
-    chain.write_run(folder / "run", size)
-    crate = folder / "run.zip"
-    return lambda: pack(folder / "run", crate, "CC-BY-4.0", ["A. Author"])
-
-
-def _alarms(size: int, folder: Path) -> Callable[[], object]:
+def _write_nights(folder: Path, size: int) -> None:
     write_nights(folder, made_table(), [1.0] * size)
 
-    def examine() -> object:
-        results, _ = read_results([folder])
-        return survey(nights_of(results), results)
 
-    return examine
+def _pack(folder: Path) -> None:
+    pack(folder / "run", folder / "run.zip", "CC-BY-4.0", ["A. Author"])
 
 
-def _pages(size: int, folder: Path) -> Callable[[], object]:
-    write_nights(folder, made_table(), [1.0] * size)
+def _alarms(folder: Path) -> None:
+    results, _ = read_results([folder])
+    survey(nights_of(results), results)
 
-    def make_pages() -> object:
-        histories, _ = machine_histories([folder], folder / "pages")
-        return write_pages(folder / "pages", histories, {})
 
-    return make_pages
+def _pages(folder: Path) -> None:
+    histories, _ = machine_histories([folder], folder / "pages")
+    write_pages(folder / "pages", histories, {})
 
 
 @dataclass(frozen=True)
 class _Command:
-    prepare: Prepare
+    #: Writes an input of some size to a folder.
+    write_input: Callable[[Path, int], None]
+    #: Does the work that is measured, on the input in a folder.
+    work: Callable[[Path], object]
     #: The larger size is `_SIZE_RATIO` times this one.
     smaller_size: int
     unit: str
 
 
 _COMMANDS = {
-    "plan": _Command(_plan, 1_000, "cases"),
-    "report": _Command(_report, 10_000, "samples"),
-    "verify": _Command(_verify, 250, "samples"),
-    "pack": _Command(_pack, 250, "samples"),
-    "pages": _Command(_pages, 200, "nights"),
-    "alarms": _Command(_alarms, 200, "nights"),
+    "plan": _Command(
+        _write_cases, lambda folder: plan.plan_json(folder / "big.yaml"), 1_000, "cases"
+    ),
+    "report": _Command(
+        _write_samples, lambda folder: report.make(folder / "run"), 10_000, "samples"
+    ),
+    "verify": _Command(
+        _write_chained_samples, lambda folder: verify(folder / "run"), 250, "samples"
+    ),
+    "pack": _Command(_write_chained_samples, _pack, 250, "samples"),
+    "pages": _Command(_write_nights, _pages, 200, "nights"),
+    "alarms": _Command(_write_nights, _alarms, 200, "nights"),
 }
 
 
 def run() -> list[BenchRow]:
     """Measure processor time and memory of every command, and the exponents of both."""
-    return [row for name, command in _COMMANDS.items() for row in _rows(name, command)]
+    fits = _MEMORY_FOLDER.exists() and disk_usage(_MEMORY_FOLDER).free > _NEEDED_SPACE_B
+    with tempfile.TemporaryDirectory(dir=_MEMORY_FOLDER if fits else None) as folder:
+        return [row for name, command in _COMMANDS.items() for row in _rows(name, command, folder)]
 
 
-def _rows(name: str, command: _Command) -> list[BenchRow]:
+def _rows(name: str, command: _Command, folder: str) -> list[BenchRow]:
     sizes = [command.smaller_size, _SIZE_RATIO * command.smaller_size]
-    costs = [cost_in_own_process("growth", name, size) for size in sizes]
+
+    def measured(size: int) -> Cost:
+        return cost_in_own_process("growth", name, size, folder)
+
+    costs = [measured(size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
     for _ in range(_MAX_RETRIES):
         if _exponent(cpu_s) < _MAX_EXPONENT:
             break
-        repeated_s = [cost_in_own_process("growth", name, size).cpu_s for size in sizes]
+        repeated_s = [measured(size).cpu_s for size in sizes]
         cpu_s = [min(times_s) for times_s in zip(cpu_s, repeated_s, strict=True)]
     memory_b = [max(cost.memory_b, _MIN_MEMORY_B) for cost in costs]
     larger_input = f"{name}, {sizes[-1]:,} {command.unit}"
@@ -145,19 +149,19 @@ def main() -> None:
     """Measure a command at one size in this process; print its cost.
 
     The work is first done on a tenth of the smaller size, so that all modules are loaded. The costs
-    of start-up are left out. The memory is what the work adds to the peak before it.
+    of start-up are left out. The memory is what the work adds to the peak before it. The inputs
+    stay in the folder, for other commands.
     """
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
-    name, size = sys.argv[1], int(sys.argv[2])
+    name, size, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     command = _COMMANDS[name]
-    fits = _MEMORY_FOLDER.exists() and disk_usage(_MEMORY_FOLDER).free > _NEEDED_SPACE_B
-    with tempfile.TemporaryDirectory(dir=_MEMORY_FOLDER if fits else None) as folder:
-        for purpose, work_size in (("warm-up", command.smaller_size // 10), ("measured", size)):
-            path = Path(folder) / purpose
+    for work_size in (command.smaller_size // 10, size):
+        path = folder / f"{command.write_input.__name__}-{work_size}"
+        if not path.exists():
             path.mkdir()
-            work = command.prepare(work_size, path)
-            earlier_peak_b = peak_memory_b()
-            cost = cost_of(work)
+            command.write_input(path, work_size)
+        earlier_peak_b = peak_memory_b()
+        cost = cost_of(partial(command.work, path))
     print(json.dumps([cost.wall_s, cost.cpu_s, cost.memory_b - earlier_peak_b]))
 
 
