@@ -1,15 +1,16 @@
 """A machine in a box: writes its files and programs, and runs `nimc` as if on this machine.
 
-    python -m tests.machines.box ROOT MACHINE
+    python -m tests.machines.box
 
-reads commands of `nimc` as lines of JSON, and prints a line of JSON for each. The files of the
-machine are below ROOT.
+reads requests as lines of JSON, and prints a line of JSON for each. A request has the arguments of
+`answers_of`. Each is answered by a new process, which has imported `nimc` already.
 
 Two things need a real machine and are replaced. Instead of a job that looks at nodes, there are two
 nodes like the machine in the box. Addresses of network interfaces come from the machine's folder.
 """
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -19,9 +20,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from nimc.cli.main import cli
 from records.checkout import ROOT
 from records.kernel_text import cpu_list
 from tests.in_process import call
@@ -117,23 +120,27 @@ def _pattern(words: str) -> str:
     return words if words == "*" else shlex.quote(words)
 
 
-def main(root: Path, machine: str) -> None:
-    """Run the commands of standard input.
+def answers_of(
+    root: str, machine: str, environment: dict[str, str], commands: list[list[str]]
+) -> list[tuple[int, str, str]]:
+    """Run commands of `nimc` in this process, which can run none for another machine afterwards.
 
-    Each line is a JSON list of words. For each, a JSON list is printed: exit status, standard
-    output and standard error.
+    The files of the machine are below `root`. Returns exit status, standard output and standard
+    error of each command.
     """
     from conductor import wire
     from nimc.cluster import in_job, new_machine, node_look
 
-    _move(root)
+    os.environ.clear()
+    os.environ.update(environment)
+    _move(Path(root))
     answers: dict[str, Any] = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
 
     def look_at_job(name: str, *_: object, **__: object) -> in_job.JobLook:
         known = (ROOT / "site" / f"{name}.yaml").exists()
         site = in_job.load_machine(name) if known else None
         wanted = (site.device, site.interface) if site else (None, None)
-        here = node_look.look_at_node(root, *wanted, [])
+        here = node_look.look_at_node(Path(root), *wanted, [])
         nodes = [replace(here, name=node, sees_lock=True) for node in ("n1", "n2")]
         return in_job.JobLook(job="7", why=None, nodes=nodes)
 
@@ -146,8 +153,7 @@ def main(root: Path, machine: str) -> None:
         patch.setattr(wire, "interface_address", address)
         patch.setattr(new_machine, "look_at_nodes", look_at_job)
         patch.setattr(in_job, "look_at_nodes", look_at_job)
-        for line in sys.stdin:
-            print(json.dumps(call(json.loads(line))), flush=True)
+        return [call(words) for words in commands]
 
 
 def _move(root: Path) -> None:
@@ -167,5 +173,18 @@ def _move(root: Path) -> None:
             )
 
 
+def main() -> None:
+    """Answer the requests of standard input. Ends with status 1 after a request that fails."""
+    for name in ("init", "doctor", "plan"):
+        cli.get_command(click.Context(cli), name)  # imports what the command needs
+    for line in sys.stdin:
+        if (child := os.fork()) == 0:
+            print(json.dumps(answers_of(**json.loads(line))), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            sys.exit(1)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main()

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +52,35 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def box(checkout: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that answers requests for a machine in a box."""
+    command = [sys.executable, "-m", "tests.machines.box"]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=checkout, env=environment, **pipes) as process:
+        yield process
+        process.stdin.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_first_contact(name, checkout, tmp_path, monkeypatch):
+def test_first_contact(name, checkout, box, tmp_path, monkeypatch):
     facts = right(name)
     unpack(name, tmp_path / "root")
     for variable, value in programs(name, tmp_path / "bin").items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("PYTHONPATH", str(checkout))
-    init, doctor, *plans = answers(
-        [sys.executable, "-m", "tests.machines.box", str(tmp_path / "root"), name],
+    commands = [
         ["init", name],
         ["doctor", "--machine", name, "--in-job", "--json"],
         ["plan", "quick", "--machine", name, "--json"],
         ["plan", "single_node", "--machine", name, "--json"],
-        folder=checkout,
+    ]
+    root = str(tmp_path / "root")
+    init, doctor, *plans = answers(
+        box, root=root, machine=name, environment=dict(os.environ), commands=commands
     )
     assert init[0] == 0, init
     check_site((checkout / "site" / f"{name}.yaml").read_text(), facts)
@@ -79,12 +93,14 @@ def test_first_contact(name, checkout, tmp_path, monkeypatch):
     check_job(name, checkout, tmp_path, facts)
 
 
-def answers(program: list[str], *commands: list[str], folder: Path) -> list[Any]:
-    """Run commands; return exit status, standard output and standard error of each."""
-    lines = "".join(f"{json.dumps(words)}\n" for words in commands)
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
-    done = subprocess.run(program, input=lines, cwd=folder, env=os.environ, **options)
-    return [json.loads(line) for line in succeeded(done).splitlines()]
+def answers(box: "subprocess.Popen[str]", **request: object) -> list[Any]:
+    """Send a request; return exit status, standard output and standard error of each command."""
+    assert box.stdin
+    assert box.stdout
+    print(json.dumps(request), file=box.stdin, flush=True)
+    line = box.stdout.readline()
+    assert line, "the request failed"
+    return list(json.loads(line))
 
 
 def check_site(text: str, facts: dict[str, Any]) -> None:
