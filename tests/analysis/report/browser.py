@@ -1,7 +1,7 @@
-"""Opens a page in a real browser.
+"""Opens pages in a real browser.
 
-The functions return its layout, the number of its printed sheets, and what axe-core (a checker of
-accessibility) finds.
+The functions return their layouts, their titles, the number of a page's printed sheets, and what
+axe-core (a checker of accessibility) finds.
 """
 
 import html
@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,26 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not in
 AXE = os.environ.get("NIMC_AXE")
 needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an axe.min.js")
 
-#: Page that shows each page to be tested in a frame of its width, opens all of its details, and
-#: writes what it measures as JSON.
+#: Page that loads each page to be tested into a frame, and writes as JSON what `measure` finds in
+#: it. A frame is removed then, since a frame that stays would be laid out again and again.
 _WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
-const pages = %s;
-const look = frame => {
+const measure = %s;
+const show = ([text, style]) => new Promise(done => {
+  const frame = document.createElement("iframe");
+  frame.style = style;
+  frame.onload = () => {
+    done(measure(frame));
+    frame.remove();
+  };
+  frame.srcdoc = text;
+  document.body.append(frame);
+});
+Promise.all(%s.map(show)).then(found => {
+  document.getElementById("found").textContent = JSON.stringify(found);
+});
+</script></body>"""
+#: Function that opens all details of the page in a frame, and measures it.
+_MEASURE = """frame => {
   const page = frame.contentDocument, root = page.documentElement, folded = root.scrollHeight;
   page.querySelectorAll("details").forEach(d => d.open = true);
   const right = node => {
@@ -62,29 +78,39 @@ const look = frame => {
     loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
       .filter(name => !name.startsWith("data:")),
   };
-};
-const show = ([text, width]) => new Promise(done => {
-  const frame = document.createElement("iframe");
-  frame.style = `border:0;width:${width}px;height:900px`;
-  frame.onload = () => done(look(frame));
-  frame.srcdoc = text;
-  document.body.append(frame);
-});
-Promise.all(pages.map(show)).then(found => {
-  document.getElementById("found").textContent = JSON.stringify(found);
-});
-</script></body>"""
+}"""
+#: Style of a frame of a width. It is laid out, but not painted.
+_LAID_OUT = "border:0;position:fixed;visibility:hidden;width:{}px;height:900px"
 
 
 def layouts(tmp_path: Path, *pages: tuple[str, int], scheme: str = LIGHT) -> list[dict[str, Any]]:
     """Return what the script measures of each page in a window of its width."""
-    wrapper = tmp_path / "wrapper.html"
-    wrapper.write_text(_WRAPPER % json.dumps(pages).replace("</", "<\\/"), encoding="utf-8")
-    done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", scheme)
-    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    measured: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    shown = [(text, _LAID_OUT.format(width)) for text, width in pages]
+    measured, log = _in_frames(tmp_path, _MEASURE, shown, scheme)
+    assert [line for line in log.splitlines() if "CONSOLE" in line] == []
     return measured
+
+
+def titles(tmp_path: Path, *pages: str) -> list[str]:
+    """Return the title of each page after its scripts have run."""
+    shown = [(text, "display:none") for text in pages]
+    return _in_frames(tmp_path, "frame => frame.contentDocument.title", shown)[0]
+
+
+def _in_frames(
+    tmp_path: Path, function: str, pages: Sequence[tuple[str, str]], *flags: str
+) -> tuple[list[Any], str]:
+    """Load each page into a frame of its style.
+
+    Returns what the function finds in each, and the browser's log.
+    """
+    wrapper = tmp_path / "wrapper.html"
+    texts = json.dumps(pages).replace("</", "<\\/")
+    wrapper.write_text(_WRAPPER % (function, texts), encoding="utf-8")
+    done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", *flags)
+    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match is not None, done.stderr
+    return json.loads(html.unescape(match[1])), done.stderr
 
 
 def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -108,13 +134,6 @@ def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedPr
         text=True,
         timeout=600,
     )
-
-
-def dom(tmp_path: Path, text: str) -> str:
-    """Return the page after its scripts have run."""
-    page = tmp_path / "shown.html"
-    page.write_text(text, encoding="utf-8")
-    return _chromium(tmp_path, page, "--virtual-time-budget=5000", "--dump-dom").stdout
 
 
 def sheets(tmp_path: Path, text: str) -> int:

@@ -26,11 +26,11 @@ from tests.analysis.made_counters import CASES
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.report.browser import (
-    dom,
     layouts,
     needs_axe,
     needs_chromium,
     sheets,
+    titles,
     violations,
 )
 from tests.analysis.subjects.made_causes import made_run, with_nodes
@@ -130,8 +130,17 @@ def _machine() -> str:
     return machine_page(_machines()[0], ())
 
 
-#: Functions that make pages with sections that a run of STREAM and LAMMPS does not have.
-SECTIONS = (_by_factor, _by_level, _numa, _comparison, _why, _counters, _scaling, _model)
+@cache
+def _quick() -> str:
+    return page.render([load_run(RUN_QUICK)])
+
+
+@pytest.fixture(scope="module")
+def sections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Returns pages with sections that a run of STREAM and LAMMPS does not have."""
+    folder = tmp_path_factory.mktemp("sections")
+    makers = (_by_factor, _by_level, _numa, _comparison, _why, _counters, _scaling, _model)
+    return {maker.__name__: maker(folder / maker.__name__) for maker in makers}
 
 
 def _fit(
@@ -150,30 +159,34 @@ def _fit(
     return dict(zip(shown, measured, strict=True))
 
 
-def test_the_page_of_a_run_fits_its_window(tmp_path: Path, text: str) -> None:
-    for layout in _fit(tmp_path, {"run": text}, 390, 900, 1000, 1400).values():
-        assert layout["details"] >= 8
+@pytest.fixture(scope="module")
+def runs(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Returns the layouts of a made run and of a recorded one, at several widths of the window."""
+    folder = tmp_path_factory.mktemp("runs")
+    return _fit(folder, {"made": text, "recorded": _quick()}, 390, 900, 1000, 1400)
 
 
-def test_a_script_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> None:
+def test_the_page_of_a_run_fits_its_window(runs: dict[tuple[str, int], dict[str, Any]]) -> None:
+    assert all(layout["details"] >= 8 for (name, _), layout in runs.items() if name == "made")
+
+
+def test_a_script_planted_in_a_page_does_not_run(
+    tmp_path: Path, text: str, sections: dict[str, str]
+) -> None:
     policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
     planted = "<script>document.title = 'ran'</script><b onclick=''></b></body>"
-    pages = (text, _comparison(tmp_path / "nights"), _model(tmp_path), _index(), _machine())
-    for page_text in pages:
-        assert policy.search(page_text)
-        edited = page_text.replace("</body>", planted)
-        assert "<title>ran</title>" not in dom(tmp_path, edited)
-    assert "<title>ran</title>" in dom(tmp_path, policy.sub("", edited))
+    pages = (text, sections["_comparison"], sections["_model"], _index(), _machine())
+    assert all(map(policy.search, pages))
+    edited = [page_text.replace("</body>", planted) for page_text in pages]
+    *shown, unprotected = titles(tmp_path, *edited, policy.sub("", edited[0]))
+    assert "ran" not in shown
+    assert unprotected == "ran"
 
 
-def test_every_section_fits_its_window(tmp_path: Path) -> None:
-    _fit(
-        tmp_path,
-        {section.__name__: section(tmp_path / section.__name__) for section in SECTIONS},
-        390,
-        900,
-        1200,
-    )
+def test_every_section_fits_its_window(tmp_path: Path, sections: dict[str, str]) -> None:
+    _fit(tmp_path, sections, 390, 900, 1200)
 
 
 def test_pages_of_machines_fit_and_texts_of_their_figures_do_not_cross(tmp_path: Path) -> None:
@@ -183,20 +196,18 @@ def test_pages_of_machines_fit_and_texts_of_their_figures_do_not_cross(tmp_path:
     } == {}
 
 
-def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
-    (light,) = layouts(tmp_path, (text, 390), scheme=LIGHT)
+def test_ink_follows_the_colour_scheme(
+    tmp_path: Path, text: str, runs: dict[tuple[str, int], dict[str, Any]]
+) -> None:
     (dark,) = layouts(tmp_path, (text, 390), scheme=DARK)
-    assert light["ink"] == "rgb(28, 33, 40)"  # #1c2128
+    assert runs["made", 390]["ink"] == "rgb(28, 33, 40)"  # #1c2128
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
 
-def _quick() -> str:
-    return page.render([load_run(RUN_QUICK)])
-
-
-def test_a_campaign_is_short_on_a_phone_until_its_parts_are_opened(tmp_path: Path) -> None:
-    (layout,) = layouts(tmp_path, (_quick(), 420))
-    assert layout["folded"] <= 8000 < layout["opened"]
+def test_a_campaign_is_short_on_a_phone_until_its_parts_are_opened(
+    runs: dict[tuple[str, int], dict[str, Any]],
+) -> None:
+    assert runs["recorded", 390]["folded"] <= 8000 < runs["recorded", 390]["opened"]
 
 
 @pytest.mark.parametrize(("page", "most"), [(_quick, 7), (_machine, 8), (_index, 4)])
