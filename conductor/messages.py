@@ -164,7 +164,7 @@ class WatchRecord:
     """The record of a watch."""
 
     node: NodeSeries
-    #: Increases of the node's counters, by name.
+    #: Name -> increase of a counter of the node, or value of a gauge such as `frequency`.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
     #: Indices of held (suspended) writers of which an end ran during the watch.
     held_but_ran: list[int] = field(default_factory=list)

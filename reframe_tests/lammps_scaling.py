@@ -39,8 +39,8 @@ class lammps_scaling(lammps.lammps):
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
     #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. The length
-    #: of messages follows from the measured rate. Until this rate is measured, the machine's link
-    #: rate is used, or the rate in a text such as `46k messages of 64KiB at 3GB/s`.
+    #: of a write of messages follows from the measured rate. Until this rate is measured, the
+    #: machine's link rate is used, or the rate in a text such as `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
     #: Share of the length of a write that its messages take without an application, if `write` is a

@@ -486,9 +486,7 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
         if n_seq is None and n_par >= most_cores:
             reasons["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
         if n_seq is not None and n_par >= n_seq:
-            reasons["delta_l_b_s"] = (
-                f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
-            )
+            reasons["delta_l_b_s"] = f"n_par_max ({n_par}) is not below n_seq_max ({n_seq})"
         if n_seq is not None and max(n_par, n_seq) >= most_cores:
             reasons["delta_r_b_s"] = (
                 f"no number of cores beyond both maxima ({most_cores}) was measured"

@@ -130,7 +130,7 @@ def or_nan(value: float | None) -> float:
 def memory_rate(p: Parameters, n: CoreCounts) -> Rates:
     """Return the total rate of the memory with `n` computing cores and communications: equation 1.
 
-    If `n_par_max` exceeds `n_seq_max`, no number of cores lies between the maxima.
+    If `n_par_max` exceeds `n_seq_max`, the case between the maxima does not occur.
     """
     if p.t_par_max_b_s is None or p.n_par_max is None:
         return np.full(n.shape, np.inf)

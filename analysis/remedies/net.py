@@ -35,7 +35,7 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 #: `next_allocation`: an interval that covers the net of the next allocation; null for fewer than
 #: three allocations.
 #: `break_even`: the share of time with traffic above which the net is above 1; null for unpaired
-#: remedies.
+#: remedies, and for those without a price.
 #: `n`: number of pairs that have all four runs: off and on, with and without the remedy. For
 #: unpaired remedies, it is the number of allocations with the remedy or without it, whichever is
 #: smaller.

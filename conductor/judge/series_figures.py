@@ -299,7 +299,7 @@ def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) ->
     """Return the share of the claimed bytes that the target found in its memory.
 
     None if the target does not look at its memory, or if nothing is reported or claimed. The share
-    is 0 if all reports lie outside the window. Otherwise it is computed up to the last report of
+    is 0 if no report in the window has new bytes. Otherwise it is computed up to the last report of
     new bytes, since the next report may come after the window. If the last report comes more than
     two intervals of reports (`SHORTEST_COUNT_S`) before the end of the window, the time beyond
     these two intervals lowers the share.
@@ -314,7 +314,7 @@ def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) ->
     first_s = max(start_s, samples[0].at_s)
     last_s = min(end_s, max(rise_times_s, default=start_s))
     before, after = total_at(samples, first_s), total_at(samples, last_s)
-    if before is None or after is None:
+    if before is None or after is None or last_s <= first_s:
         return 0.0
     over_s = max(last_s - first_s, end_s - start_s - 2 * SHORTEST_COUNT_S)
     return min((after - before) / (claimed_b_s * over_s), 1.0)

@@ -164,7 +164,7 @@ def measure_command(
 def campaign_of(program: Sequence[str], measurement: Measurement) -> yaml_file.YamlDocument:
     """Return a campaign with one case, which measures a program. Raises InputError."""
     if measurement.nodes > 1 and not measurement.ranks:
-        raise InputError(f"--nodes: {measurement.nodes} found; allowed: 1, or with --ranks")
+        raise InputError(f"--nodes: {measurement.nodes} found; allowed: 1, or more with --ranks")
     command_line = shlex.join(program)
     try:
         command_line.encode()

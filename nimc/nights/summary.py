@@ -79,10 +79,10 @@ class Summary:
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: Whether the site's command got the summary and the metrics were written. If not, the next
-    #: start tries this again.
+    #: False if the site's command did not get the summary, or the metrics were not written. The
+    #: next start tries this again. It has no meaning while `finished_s` is null.
     told: bool = True
-    #: Version of this format. Version 1 also had node-hours, and a name `nightly`.
+    #: Version of this format. Version 1 also had node-hours, and the name of a nightly campaign.
     schema: Literal[2] = 2
 
     @property
@@ -140,6 +140,8 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
                 summaries.append(load(path))
             except InputError as error:
                 left_out.append(str(error))
+            except OSError as error:
+                left_out.append(f"{path}: {error.strerror}")
     return sorted(summaries, key=lambda summary: summary.started_s), left_out
 
 

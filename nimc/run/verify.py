@@ -34,7 +34,7 @@ from records.sample import Sample, upgraded
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
-#: `broken`: the chain or a digest shows that a file was changed after it was written.
+#: `broken`: a file cannot be read, or the chain or a digest shows that it was changed later.
 #: `contradicted`: a value differs from another record, from the output or from the series.
 #: `unproven`: something cannot be verified, which is no fault.
 FindingKind = Literal["broken", "contradicted", "unproven"]

@@ -99,7 +99,7 @@ class Nic(Record):
 class Memory(Record):
     """The memory of a node, from its data sheet or `dmidecode`; nothing here is detected."""
 
-    #: Channels of all sockets that have modules.
+    #: Number of memory channels with modules, over all sockets.
     channels: Annotated[int, Field(ge=1)]
     #: Bytes per second of one channel: 8 times its transfers per second.
     channel_rate_b_s: Rate = Field(alias="channel_rate")

@@ -208,6 +208,12 @@ def test_the_share_found_in_memory_is_of_the_window(samples: Any, share: float) 
     assert stored.overwritten_share == pytest.approx(share)
 
 
+def test_nothing_found_in_a_window_shorter_than_two_reports_is_a_share_of_0() -> None:
+    writer_series = writer(rows(*[100] * 9), samples=counted(*[0] * 20), meter=MEMORY)
+    (stored,) = writer_records(Series(writers=[writer_series]), (2.0, 2.4))
+    assert stored.overwritten_share == 0.0
+
+
 def test_unproven_writes_are_noted_with_the_reason() -> None:
     uncounted = MeterRecord(0, fault="nothing counts what passes over shared memory")
     all_series = [

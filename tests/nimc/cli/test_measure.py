@@ -116,7 +116,7 @@ def test_the_unit_decides_whether_higher_figures_are_better_unless_requested(
             "--rate: '0%' is not a share above 0; allowed: a percentage, such as 50%",
         ),
         ("--rate 120% true", "--rate: "),
-        ("--nodes 2 true", "--nodes: 2 found; allowed: 1, or with --ranks"),
+        ("--nodes 2 true", "--nodes: 2 found; allowed: 1, or more with --ranks"),
         ("--nodes 10001 --ranks 1 true", "--nodes"),
         ("--figure x true", "--figure: which numbers are better is not known; give --higher or"),
         ("--figure ( true", "--figure: '(' found: missing ), unterminated subpattern"),

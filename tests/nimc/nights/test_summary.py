@@ -100,10 +100,13 @@ def test_a_written_summary_is_read_unchanged(tmp_path):
     newer.write_text(SUMMARY.text.replace('"schema": 2', '"schema": 3'))
     spoilt = path.with_name("small-m1-2026-11-22.json")
     spoilt.write_text(SUMMARY.text.replace('"slower"', '"fine"'))
+    missing = path.with_name("small-m1-2026-11-23.json")
+    missing.symlink_to("nowhere")
     summaries, left_out = load_all([tmp_path, tmp_path / "none"])
     assert summaries == [SUMMARY]
     assert left_out[0].startswith(f"{newer}: schema: 3 found; allowed: 2")
     assert left_out[1].startswith(f"{spoilt}: outcome")
+    assert left_out[2] == f"{missing}: No such file or directory"
 
 
 def test_metrics_are_gauges_in_base_units_with_escaped_labels():
