@@ -20,7 +20,8 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "amg"
     within_block = ("layout", "edge")
 
-    #: Grid points along the edge of each rank's cube. Another `layout` keeps the node's total.
+    #: Grid points along the edge of each rank's cube. With a `layout`, a node has as many points as
+    #: with one rank per core.
     edge = variable(int, value=96)
 
     def lay_out(self):

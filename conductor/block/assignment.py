@@ -19,9 +19,9 @@ from records.treatment import Writes
 _FIRST_PORT, _N_PORTS = 20000, 12000
 #: Maximum share of a node's memory that the buffers of held writers may take.
 _HELD_MEMORY_SHARE = 0.25
-#: Assumed size of an end's buffers, in messages: twice what those of ucx_perftest were seen to hold
-#: (`origin_buffers_b`).
-_BUFFERED_MESSAGES = 2
+#: Assumed size of an end's buffers / the size of its messages or footprint. The buffers of
+#: ucx_perftest were seen to have half of this (`origin_buffers_b`).
+_BUFFER_FACTOR = 2
 #: Why writers are not held if their buffers do not fit.
 BUFFERS_TOO_LARGE = "if writers were held, their buffers would exceed a quarter of a node's memory"
 
@@ -69,9 +69,7 @@ class Assignment:
         held_b = Counter[str]()
         for writes in kinds:
             queue_pairs = writes.queue_pairs or MOST_QUEUE_PAIRS
-            buffer_b = _BUFFERED_MESSAGES * max(
-                queue_pairs * writes.message_b, writes.footprint_b or 0
-            )
+            buffer_b = _BUFFER_FACTOR * max(queue_pairs * writes.message_b, writes.footprint_b or 0)
             for index in range(self.writer_count(writes)):
                 held_b[self.origins[index % len(self.origins)]] += buffer_b
                 held_b[self.targets[index % len(self.targets)]] += buffer_b

@@ -68,9 +68,9 @@ _FAULT = re.compile(r"^mpi_put: (.+)")
 #: If no footprint is chosen, a window has room for at most this many messages and bytes, and for
 #: at least one message. The program has the same limits (`BATCH`, `BATCH_B`).
 _MAX_WINDOW_MESSAGES, _MAX_WINDOW_B = 32, 2 << 20
-#: The target's processor takes part in the writes ('onload') if its time exceeds both limits. The
-#: first is in seconds per byte. The second is a share of a core, and allows for the time that the
-#: target spends on reading in its memory how much has arrived.
+#: A target that sleeps takes part in the writes ('onload') if the time of its processor exceeds
+#: both limits. The first is in seconds per byte. The second is a share of a core, and allows for
+#: the time that the target spends on reading in its memory how much has arrived.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
 #: The transport if the target's processor receives emulated writes, or messages.

@@ -189,11 +189,12 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
         raise InputError(f"{option}: configs/{name}.py: {settings.fault or no_slurm}")
     partition = slurm_partitions[0]
     environments = partition_environments(settings, [partition], name)
-    if not environments:  # ReFrame's schema allows a partition without environments
+    if not environments:  # ReFrame's schema allows this
         defined = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
         raise InputError(
             f"{config}:{line_of(config, partition['name'])}: environs: none of partition"
-            f" {partition['name']} is defined; allowed: names of the file's environments: {defined}"
+            f" {partition['name']} is defined for it; allowed: {defined}, with target_systems that"
+            " include the partition"
         )
     os.environ.update(settings.environment)  # for example SLURM_CONF; ReFrame sets it, too
     environment = f"^{environments[0].environment}$"
@@ -423,9 +424,9 @@ def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
 
 
 def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield for each device of the site file that the node has which counter counts its bytes.
+    """Yield a finding for each of the site file's devices on the node: the counter of its bytes.
 
-    If no counter does, the finding says why.
+    Without a counter, the finding says why.
     """
     for site_name in machine.devices:
         device = devices.find(site_name, node.host.rdma)
@@ -533,5 +534,9 @@ def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:
         detail = f"not set; with an IPv4 address: {with_address}"
         return fault_finding(subject, detail, f"set interface in {file}")
     address = node.addresses.get(interface)
-    fault = "" if address else f"no {interface} with an IPv4 address, but {with_address}"
+    fault = (
+        ""
+        if address
+        else f"no {interface} with an IPv4 address; interfaces with one: {with_address}"
+    )
     return required_finding(subject, fault, f"{interface} {address}", f"interface in {file}")

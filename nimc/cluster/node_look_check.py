@@ -42,7 +42,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     interface = variable(str)
     #: Folder to which the nodes write their facts.
     folder = variable(str)
-    #: ReFrame's stage folder, which must exist on each node.
+    #: Folder in which ReFrame stages if users start it without nimc. It must exist on each node.
     stage = variable(str)
     #: File with the plan of the writes that are tried after the inspection; empty: no writes.
     trial_plan = variable(str, value="")

@@ -73,8 +73,8 @@ class Offer:
     """What this host and Slurm offer in an environment of a partition."""
 
     #: The environment's modules that cannot be loaded, and the search path after its other modules
-    #: were loaded and its variables set. None if the environment has modules, but this host has no
-    #: module system.
+    #: were loaded and its variables set. None if the environment has modules, but no module
+    #: system answers on this host.
     modules: ModuleLoad | None
     #: Nodes of the Slurm partition; None if they are unknown or Slurm is not used.
     nodes: list[SlurmNode] | None = None
@@ -176,7 +176,7 @@ def _module_load(
 ) -> ModuleLoad | None:
     """Return the environment's modules that cannot be loaded, and its search path.
 
-    Returns None if the environment has modules, but this host has no module system.
+    Returns None if the environment has modules, but no module system answers on this host.
     """
     module_load = load_modules(environment.modules, process_environment)
     if module_load is None:
@@ -221,7 +221,7 @@ def can_run(
     if check.from_spack and not site_program and "spack" in environment.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
-        return "unknown", "no module system on this host"
+        return "unknown", "no module system that answers on this host"
     if offer.modules.missing:
         return "no", f"no module {', '.join(offer.modules.missing)}"
     if check.compiles and not shutil.which(environment.compiler, path=offer.modules.path):
@@ -244,7 +244,7 @@ def node_shortage(nodes: Sequence[SlurmNode], partition: str | None, needed: int
     """
     partition_words = f"partition {partition}" if partition else "default partition"
     if not nodes:
-        return f"no node: Slurm has no {partition_words}"
+        return f"no node: Slurm lists none in {partition_words}"
     usable = [node for node in nodes if node.is_usable]
     if len(usable) >= needed:
         return ""

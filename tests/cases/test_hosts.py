@@ -487,7 +487,7 @@ def test_init_and_doctor_report_that_names_of_interfaces_differ(tmp_path):
     finding = on_nodes(looked, "interface", interface="ens1")
     assert (finding.state, finding.detail) == (
         "missing",
-        "b: no ens1 with an IPv4 address, but eth0",
+        "b: no ens1 with an IPv4 address; interfaces with one: eth0",
     )
 
 
@@ -697,7 +697,8 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
         load_request(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     with pytest.raises(InputError) as error:
         in_job.look_at_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
-    assert str(error.value) == f"{fault}is defined; allowed: names of the file's environments: g"
+    allowed = "allowed: g, with target_systems that include the partition"
+    assert str(error.value) == f"{fault}is defined for it; {allowed}"
 
 
 # A whole first day of a user: init, doctor and plan on a cluster of stand-ins for Slurm's programs.

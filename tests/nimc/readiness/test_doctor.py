@@ -148,7 +148,7 @@ DIAGNOSIS = Diagnosis(
             MatrixCell("cns", "p", "e", "no", "no program cns"),
             MatrixCell("cns", "q", "e", "no", "no feature wheels or modules"),
             MatrixCell("lammps", "p", "e", "yes"),
-            MatrixCell("lammps", "q", "e", "unknown", "no module system on this host"),
+            MatrixCell("lammps", "q", "e", "unknown", "no module system that answers on this host"),
             MatrixCell("stream", "p", "e", "yes"),
             MatrixCell("stream", "q", "e", "no", "no compiler: 'cc' is empty"),
             MatrixCell("stream", "r", "e", "no", "no compiler: 'cc' is empty"),
@@ -188,7 +188,7 @@ def test_findings_that_are_ok_are_named_and_others_have_a_line():
 def test_verbose_has_a_line_for_each_finding():
     lines = diagnosis_text(DIAGNOSIS, verbose=True).splitlines()
     assert "python                 ok       3.11" in lines
-    assert "lammps on q+e: unknown, no module system on this host" in lines
+    assert "lammps on q+e: unknown, no module system that answers on this host" in lines
 
 
 @pytest.mark.usefixtures("quick_findings")

@@ -75,7 +75,7 @@ def path(tmp_path: Path) -> str:
         (BUILT, [], "", [], None, "", ("no", "no compiler: 'cc' is empty")),
         (COMPILES, ["spack"], "", [], None, "", ("no", "no compiler: 'cc' is empty")),
         (COMPILES, [], "mycc", [], [IDLE, DOWN], "", ("yes", "")),
-        (COMPILES, [], "mycc", [], [], "", ("no", "no node: Slurm has no partition big")),
+        (COMPILES, [], "mycc", [], [], "", ("no", "no node: Slurm lists none in partition big")),
         (
             COMPILES, [], "mycc", [], [DOWN], "",
             ("no", "1 node needed, 0 usable in partition big; not usable: n2 (down)"),
@@ -118,7 +118,7 @@ def test_a_program_with_a_path_in_the_site_file_is_looked_for_there(path: str) -
     )
     assert can_run(modules_check, environment, Offer(None)) == (
         "unknown",
-        "no module system on this host",
+        "no module system that answers on this host",
     )
     on_path = can_run(modules_check, environment, Offer(ModuleLoad([], path)))
     assert on_path == ("unknown", "no program theirs on this host")
