@@ -100,7 +100,7 @@ MACHINES = {
         config=SLURM,
         site=ONE_JOB,
         answers={"sinfo": "true"},
-        fault="Slurm has no partition batch",
+        fault="Slurm lists none in partition batch",
     ),
     "no partition in configs": FaultyMachine(
         site={"injector": "partition: q\ninjector"},
@@ -112,7 +112,7 @@ MACHINES = {
         config=SLURM,
         site=HETJOB,
         answers={"sinfo": ONLY_BATCH},
-        fault="Slurm has no partition rest",
+        fault="Slurm lists none in partition rest",
     ),
     "no reservation": FaultyMachine(
         config=SLURM, site=RESERVED, fault="reservation nimc does not exist"
