@@ -386,19 +386,9 @@ class Machine(Record):
     def usable_cpus(self) -> list[int]:
         """Return the cores of application and origin if they share a host; otherwise empty.
 
-        A core has the number of its first hardware thread. Its other threads stay idle. The numbers
-        are those of this host. Raises InputError if the file's `facts` are of another host.
+        A core has the number of its first hardware thread. Its other threads stay idle.
         """
-        if self.origins.policy != "same_host":
-            return []
-        cpus = self._this_host.usable_cores
-        if self.facts and self.facts.cores != len(cpus):
-            raise InputError(
-                f"site/{self.name}.yaml: origins.policy: same_host takes the cores of this host, of"
-                f" which {len(cpus)} are usable, but facts has {self.facts.cores}; allowed: nimc on"
-                " a host like the nodes, or origins on other hosts"
-            )
-        return cpus
+        return self._this_host.usable_cores if self.origins.policy == "same_host" else []
 
     def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
         """Return the cores of the application and those of the origin if they share a host.

@@ -52,8 +52,7 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
     monkeypatch.setattr(
         "records.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5))
     )
-    box = machine("same_host", cores=5)
-    cases = expanded(campaign(cores="all", placements="local"), box).cases
+    cases = expanded(campaign(cores="all", placements="local"), machine("same_host")).cases
     assert [case.set["cores"] for case in cases] == [1, 2]
 
 

@@ -167,16 +167,6 @@ def local_with_cores(monkeypatch, usable_cores, **origins):
     return site.load("localhost").model_copy(update={"origins": site.Origins(**origins)})
 
 
-def test_cores_of_another_host_are_not_taken_for_those_of_a_node(tmp_path, monkeypatch):
-    """With origins on the target, the cores are those of the host on which nimc plans."""
-    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 1, 2, 3]))
-    text = TEXT.replace("{policy: hetjob, partition: origin}", "{policy: same_host}")
-    with pytest.raises(InputError, match=r"site/box\.yaml: .* 4 are usable, but facts has 16;"):
-        site.load("box", _write(tmp_path, text)).split_cpus()
-    same = site.load("box", _write(tmp_path, text.replace("cores: 16", "cores: 4")))
-    assert same.split_cpus() == ([0, 1, 2], [3])
-
-
 def test_cores_are_split_between_application_and_origin(monkeypatch):
     one = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host")
     assert (one.split_cpus(), one.split_cpus(0)) == (([0, 2], [4]), ([0, 2, 4], [4]))
