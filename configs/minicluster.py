@@ -12,7 +12,7 @@ from testbed.state import read as read_state
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
 LAYOUT = ClusterLayout.from_state(STATE)  # refuses a folder that another user may have planted
-if LAYOUT.slurm_conf.exists():  # with a name of no file, Slurm's commands wait for a minute
+if LAYOUT.slurm_conf.exists():  # if it names a missing file, Slurm's commands wait for a minute
     os.environ["SLURM_CONF"] = str(LAYOUT.slurm_conf)
 CLUSTER = read_state(LAYOUT)
 #: True if nodes have QEMU's processor, which has no AVX-512, even if the host that compiles does.

@@ -528,15 +528,11 @@ def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:
     The node must have this interface, with an IPv4 address.
     """
     subject, file = "interface on nodes", f"site/{machine.name}.yaml"
-    with_address = ", ".join(name for name, address in node.addresses.items() if address) or "none"
+    names = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     interface = machine.interface
     if interface is None:
-        detail = f"not set; with an IPv4 address: {with_address}"
+        detail = f"not set; with an IPv4 address: {names}"
         return fault_finding(subject, detail, f"set interface in {file}")
     address = node.addresses.get(interface)
-    fault = (
-        ""
-        if address
-        else f"no {interface} with an IPv4 address; interfaces with one: {with_address}"
-    )
+    fault = "" if address else f"no {interface} with an IPv4 address; interfaces with one: {names}"
     return required_finding(subject, fault, f"{interface} {address}", f"interface in {file}")

@@ -24,7 +24,7 @@ needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an ax
 
 #: Page that loads each page to be tested into a frame, and writes as JSON what `measure` finds in
 #: it. A frame is removed then, since a frame that stays would be laid out again and again.
-_WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
+_WRAPPER = """<!doctype html><body><pre id="results"></pre><script>
 const measure = %s;
 const show = ([text, style]) => new Promise(done => {
   const frame = document.createElement("iframe");
@@ -36,8 +36,8 @@ const show = ([text, style]) => new Promise(done => {
   frame.srcdoc = text;
   document.body.append(frame);
 });
-Promise.all(%s.map(show)).then(found => {
-  document.getElementById("found").textContent = JSON.stringify(found);
+Promise.all(%s.map(show)).then(results => {
+  document.getElementById("results").textContent = JSON.stringify(results);
 });
 </script></body>"""
 #: Function that opens all details of the page in a frame, and measures it.
@@ -108,7 +108,7 @@ def _in_frames(
     texts = json.dumps(pages).replace("</", "<\\/")
     wrapper.write_text(_WRAPPER % (function, texts), encoding="utf-8")
     done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", *flags)
-    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    match = re.search(r'<pre id="results">(.*?)</pre>', done.stdout, re.DOTALL)
     assert match is not None, done.stderr
     return json.loads(html.unescape(match[1])), done.stderr
 
@@ -146,10 +146,10 @@ def sheets(tmp_path: Path, text: str) -> int:
 
 _RUN_AXE = """<script>%s</script><script>
 document.querySelectorAll("details").forEach(d => d.open = true);
-axe.run(document).then(found => {
+axe.run(document).then(results => {
   const pre = document.createElement("pre");
-  pre.id = "found";
-  pre.textContent = JSON.stringify(found.violations.map(v => ({
+  pre.id = "results";
+  pre.textContent = JSON.stringify(results.violations.map(v => ({
     id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html.slice(0, 200)) })));
   document.body.append(pre);
 });
@@ -163,7 +163,7 @@ def violations(tmp_path: Path, text: str, *flags: str) -> list[dict[str, Any]]:
     text = text.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'")
     page.write_text(text.replace("</body>", script), encoding="utf-8")
     done = _chromium(tmp_path, page, "--virtual-time-budget=60000", "--dump-dom", *flags)
-    match = re.search(r'<pre id="found">(.*?)</pre></body>', done.stdout, re.DOTALL)
+    match = re.search(r'<pre id="results">(.*?)</pre></body>', done.stdout, re.DOTALL)
     assert match is not None, done.stderr
     records: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
     return records
