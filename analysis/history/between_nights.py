@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from analysis.statistics.aligned_ranks import Values
-from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
+from analysis.statistics.interval import TAIL_PROBABILITY, Estimate, Interval
 
 #: Chance that nights correlate by more than `NightCorrelation.at_most`, if this limit is estimated
 #: from the nights compared.
@@ -178,6 +178,17 @@ def ratio_of_nights(
     )
 
 
+def ratio_of_next_nights(x: Sequence[float], y: Sequence[float]) -> Interval:
+    """Return the interval that covers the ratio of the next night of each side at 95 %.
+
+    `x` and `y` have one positive value for each night, and at least two nights each. Nights must
+    not correlate. The next night of a side varies as much as that side's nights did.
+    """
+    (mean_x, centred_x), (mean_y, centred_y) = _logs(x), _logs(y)
+    ratio = _estimate(mean_x - mean_y, _errors(centred_x, centred_y, next_variance=1.0))
+    return Interval(ratio.low, ratio.high)
+
+
 def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDifference | None:
     """Return the ratio of the nights `x` to the nights `y` if each is compared with its neighbour.
 
@@ -248,15 +259,16 @@ def variance_of_mean(n: int, r: float) -> float:
     return (1 + 2 * sum((1 - k / n) * r**k for k in range(1, n))) / n
 
 
-def _errors(x: Values, y: Values, r: float) -> list[_Error]:
+def _errors(x: Values, y: Values, r: float = 0.0, *, next_variance: float = 0.0) -> list[_Error]:
     """Return Student's and Welch's error of the difference between both means.
 
     `x` and `y` are deviations of logarithms. Welch's error is left out if a side has one night, or
-    if all deviations are 0.
+    if all deviations are 0. `next_variance` is added to the variance of each mean, in variances of
+    one night: 1 gives the error of the difference between the next night of each side.
     """
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
-    mean_variances = variance_of_mean(m, r), variance_of_mean(n, r)
+    mean_variances = [variance_of_mean(nights, r) + next_variance for nights in (m, n)]
     pooled_freedom = m + n - 2.0
     pooled_variance = sum(squares) / pooled_freedom * sum(mean_variances)
     errors = [_Error(math.sqrt(pooled_variance), pooled_freedom)]

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.history.between_nights import NightsDifference, ratio_of_nights
+from analysis.history.between_nights import (
+    NightsDifference,
+    ratio_of_next_nights,
+    ratio_of_nights,
+)
 from analysis.questions.estimators import stored_estimate
 from analysis.questions.question import columns_of, ends_of
 from analysis.remedies.speeds import REMEDY_COLUMNS, remedy_speeds
@@ -107,22 +111,27 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
 def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     """Return the figures of a remedy from one speed for each allocation.
 
-    The interval of the net also covers the net of the next allocation: its width follows from the
-    scatter between allocations.
+    The net of the next allocation is the speed in an allocation with the remedy / the speed in one
+    without it. It scatters more than the net, which compares means over allocations.
     """
     without_remedy = rows.select("off", "on").drop_nulls()
     with_remedy = rows.select(off="off_with", on="on_with").drop_nulls()
-    net = _ratio_of_allocations(_mean_speed(with_remedy, share), _mean_speed(without_remedy, share))
+    speed_with = _mean_speed(with_remedy, share)
+    speed_without = _mean_speed(without_remedy, share)
+    net = _ratio_of_allocations(speed_with, speed_without)
     price = _ratio_of_allocations(without_remedy["off"], with_remedy["off"])
     gain = _ratio_of_allocations(with_remedy["on"], without_remedy["on"])
     allocations = min(without_remedy.height, with_remedy.height)
+    next_net = None
+    if allocations >= MIN_BLOCKS:
+        next_net = ratio_of_next_nights(speed_with.to_list(), speed_without.to_list())
     return {
         **columns_of("price", price.ratio if price else None),
         **columns_of("gain", gain.ratio if gain else None),
         **columns_of("written", None),
         **columns_of("net", net.ratio if net else None),
         **columns_of("break_even", None),
-        **ends_of("next_allocation", net.ratio if net and allocations >= MIN_BLOCKS else None),
+        **ends_of("next_allocation", next_net),
         "p": net.p if net else None,
         "n": allocations,
         "allocations": allocations,

@@ -16,6 +16,7 @@ from analysis.history.between_nights import (
     mean_of_nights,
     neighbour_ratio,
     ratio_of_alternating,
+    ratio_of_next_nights,
     ratio_of_nights,
     ratio_of_two,
 )
@@ -96,6 +97,25 @@ def test_correlated_nights_widen_the_interval_of_independent_ones(
     half = 12.7062 * math.sqrt(variance)
     assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], rel=1e-5)
     assert difference.widening == pytest.approx(math.sqrt(variance / 3))
+
+
+def test_the_next_night_of_each_side_varies_as_much_as_the_nights_before() -> None:
+    """The difference is 5, with an error of sqrt(1/3 + 1/3 + 1 + 1) at 4 degrees of freedom."""
+    interval = ratio_of_next_nights(nights(5, 6, 7), nights(0, 1, 2))
+    half = 2.776445 * math.sqrt(8 / 3)
+    assert [math.log(end) for end in interval] == pytest.approx([5 - half, 5 + half], abs=1e-6)
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_the_ratio_of_the_next_nights_is_covered_at_95_percent(count: int) -> None:
+    """Of 2000 ratios, 1900 should be covered; three standard errors are 29. Welch's is wider."""
+    rng = np.random.default_rng(8)
+    covered = 0
+    for logs in rng.normal(0, 0.01, (2000, 2, count + 1)):
+        x, y = np.exp(logs)
+        low, high = ratio_of_next_nights(x[:-1], y[:-1])
+        covered += low <= x[-1] / y[-1] <= high
+    assert 1871 <= covered <= 1960
 
 
 def test_one_night_on_each_side_gives_no_comparison() -> None:

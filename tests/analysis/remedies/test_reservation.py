@@ -1,5 +1,6 @@
 """Tests price, gain and net effect of remedies, with runs whose ratios are worked out by hand."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,13 @@ def test_levels_in_separate_jobs_are_unpaired(tmp_path: Path) -> None:
     assert row["price"] == pytest.approx(1.1, rel=0.005)
     assert row["gain"] == pytest.approx(2 / 1.21, rel=0.005)
     assert 0 < row["p"] < 0.001
+    # By hand: the error of the net is s sqrt(1/3 + 1/3), that of the next allocation is
+    # s sqrt(1/3 + 1/3 + 2), which is twice as much.
+    width, next_width = (
+        math.log(row[f"{figure}_high"] / row[f"{figure}_low"])
+        for figure in ("net", "next_allocation")
+    )
+    assert next_width == pytest.approx(2 * width)
     # One allocation for each level gives no interval.
     (row,) = rows_of(tmp_path / "one", [*samples(base, pairs=6), *samples(with_, pairs=6)])
     assert (row["price"], row["gain"], row["net"], row["p"]) == (None, None, None, None)
