@@ -1,8 +1,8 @@
 """The ratio of the time of treated runs to the time of their baseline runs, by aligned ranks.
 
 docs/method.md#slowdown describes test, estimate and interval. If each pair has one baseline run,
-the test is Wilcoxon's signed-rank test. The interval covers the true ratio as promised from six
-pairs on. `python -m tests.studies.verdicts` simulates this coverage.
+the test is that of Wilcoxon's signed ranks, with the scores 1/2, 3/2, ... in place of the ranks 1,
+2, ... The interval covers the true ratio as promised from six pairs on. `python -m tests.studies.verdicts` simulates this coverage.
 
 The estimate and the ends of the interval are found together, by bisection of the range of shifts.
 Arrays may have any leading dimensions, so that one search handles many simulated nights.
@@ -30,8 +30,8 @@ Values = NDArray[np.float64]
 #: interval widens.
 MAX_RANKED_PAIRS = 500
 #: Thresholds of the rank statistic, each as (deviations, offset): a threshold is `deviations` times
-#: the statistic's standard deviation, plus `offset`. The statistic falls in steps of 1 while the
-#: shift rises. The search finds the largest shift at which the statistic is above each threshold.
+#: the statistic's standard deviation, plus `offset`. The statistic falls while the shift rises, in
+#: steps of 1 if all pairs have two baseline runs. The search finds the largest shift at which the statistic is above each threshold.
 #: The shifts of the first and the last threshold are the ends of the interval. Between the shifts
 #: of the other two, the statistic counts as zero; the middle of these two is the estimate.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
@@ -98,21 +98,33 @@ def standard_score(values: Values) -> Values:
     The statistic is reduced by half a step (correction for continuity). If the score is beyond the
     normal quantile, the interval of `shifts` does not contain zero.
     """
-    statistic, sd = _rank_statistic(with_zero_baselines(values), np.zeros(values.shape[:-1]))
-    return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
+    return _score_at(with_zero_baselines(values), np.zeros(values.shape[:-1]))
+
+
+def _score_at(log_times: Values, shift: Values) -> Values:
+    """Return the standard score after `shift` is subtracted from the treated runs."""
+    statistic, sd = _rank_statistic(log_times, shift)
+    return np.asarray(np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd)
 
 
 def _shift_range(log_times: Values) -> tuple[Values, Values]:
-    """Return the ends of the range of shifts in which the rank statistic changes.
+    """Return the ends of the range of shifts that is searched.
 
-    With a smaller shift, every treated run ranks above every baseline run. With a larger shift,
-    every treated run ranks below.
+    The ends of the interval lie in this range. If all pairs have as many baseline runs, every
+    treated run ranks above every baseline run with a smaller shift, and below with a larger one.
     """
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
-    half_range = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _RANGE_MARGIN
+    margin = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _RANGE_MARGIN
     differences = treated - mean
-    return differences.min(axis=-1) - half_range, differences.max(axis=-1) + half_range
+    low, high = differences.min(axis=-1) - margin, differences.max(axis=-1) + margin
+    # Of a shift, 1/2 goes to the treated run of a pair with one baseline run, and 2/3 to that of a
+    # pair with two. So treated runs of different pairs may swap ranks further out, until the shift
+    # is three times the spread of the differences.
+    further = margin + 3 * np.ptp(differences, axis=-1)
+    low = np.where(_score_at(log_times, low) > NORMAL_QUANTILE, low, low - further)
+    high = np.where(_score_at(log_times, high) < -NORMAL_QUANTILE, high, high + further)
+    return low, high
 
 
 def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:

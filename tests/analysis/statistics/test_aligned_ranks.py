@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from analysis.statistics.aligned_ranks import (
     MAX_RANKED_PAIRS,
@@ -89,6 +90,32 @@ def test_shifts_follow_treated_runs_and_ignore_levels_of_pairs_and_missing_runs(
     np.testing.assert_allclose(shifts(two), -shifts(two[:, ::-1])[::-1], atol=1e-7)
     padded = np.column_stack([two, np.full(12, np.nan)])
     np.testing.assert_allclose(shifts(padded), shifts(two), atol=1e-9)
+
+
+def _score(log_times: NDArray[np.float64], shift: float) -> float:
+    """Return the statistic, less half a step, / its standard deviation at a shift, term by term."""
+    shifted = log_times - np.array([shift, 0, 0])
+    aligned = shifted - np.nanmean(shifted, axis=1, keepdims=True)
+    ranks = stats.rankdata(aligned, method="ordinal", axis=None, nan_policy="omit")
+    ranks = ranks.reshape(aligned.shape)
+    scores = ranks - np.nanmean(ranks, axis=1, keepdims=True)
+    variances = np.sum(np.nanmean(scores**2, axis=1)), np.sum(scores[:, 0] ** 2)
+    return (np.sum(scores[:, 0]) - 0.5) / math.sqrt(max(variances))
+
+
+def test_the_interval_of_pairs_with_different_numbers_of_baselines_is_wide_enough() -> None:
+    """Two pairs have two baseline runs, and four have one.
+
+    If the treated runs are raised by 1.1, each ranks above every baseline run. Still the score
+    is within 1.96.
+    """
+    one, two = [[d, 0, math.nan] for d in (-1, 0.1, -1.01, 0)], [[1, 0, 0], [1.01, -1, -1]]
+    log_times = np.array([*two, *one], dtype=float)
+    grid = np.arange(-3.0, 0.0, 0.001)
+    beyond = [shift for shift in grid if _score(log_times, shift) > 1.96]
+    low, _, _ = shifts(log_times)
+    assert _score(log_times, -1.1) < 1.96
+    assert low == pytest.approx(max(beyond), abs=0.002)
 
 
 def test_a_second_baseline_narrows_the_interval() -> None:
