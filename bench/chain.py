@@ -1,6 +1,6 @@
 """Measures the time to chain, digest and keep the outputs of 10,000 samples, and to verify them.
 
-python -m bench.chain FOLDER
+`run` starts `python -m bench.chain FOLDER`, which only verifies the run in FOLDER/run.
 """
 
 import json

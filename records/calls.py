@@ -1,6 +1,7 @@
 """The call of a run, which is the command that the user typed to make the run.
 
-Commands that resume the run are made from the call. So they work in any folder of the run's host.
+Commands that resume the run are made from the call. Its paths are absolute, so such a command can
+be made for any folder of the run's host.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ _CALL_FILE = "call.json"
 class Call:
     """The command that makes a run, without the options of machine and results folder."""
 
-    #: The command, and the name or path of the campaign that it runs.
+    #: The subcommand and what it runs: the name or path of a campaign, or the path of a crate.
+    #: `nimc measure` has its command in `tail` instead.
     subject: tuple[str | Path, ...]
     #: Options that decide what is run.
     options: tuple[str, ...] = ()
     #: Words after all options: `--` and a user's own command (`nimc measure`).
     tail: tuple[str, ...] = ()
-    #: Folder in which the call was typed, and in which a user's own command runs. None if the run
-    #: was made by an earlier version, which did not store the folder.
+    #: Folder in which the call was typed, and in which a user's own command runs. None for
+    #: `nimc reproduce`, and for a run of an earlier version, which did not store the folder.
     folder: Path | None = None
 
     @property
@@ -79,7 +81,7 @@ def _shipped_name(campaign: str) -> str:
 
 @dataclass(frozen=True)
 class RunCommands:
-    """Commands to print that continue a run."""
+    """The next commands that are printed after a run."""
 
     run: Path
     campaign: str

@@ -13,7 +13,7 @@ def runs_that_count(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """The runs that count: `CASE_PAIR_COLUMNS`, `key`, `arm`, `role`, `baseline` and `columns`.
 
     `samples` is what `analysis.samples.pairs.judge_samples` returns. If a run was repeated, its
-    last attempt is used.
+    last attempt that counts is used.
     """
     selected = dict.fromkeys([*CASE_PAIR_COLUMNS, "key", "arm", "role", "baseline", *columns])
     runs = samples.lazy().filter(pl.col("status") == "counts").select(list(selected)).collect()

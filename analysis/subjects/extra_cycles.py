@@ -20,7 +20,9 @@ from analysis.subjects.paired_roles import (
 
 
 def _losses(run: RunData) -> pl.DataFrame:
-    """A row per pair and role of stalls: the extra cycles, and the extra stalls.
+    """A row per pair and kind of stalls: the extra cycles, and the extra stalls.
+
+    The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role`.
 
     Only treatments that slow down runs with the tool are included. The whole interval of their
     slowdown lies above 1.
@@ -28,11 +30,11 @@ def _losses(run: RunData) -> pl.DataFrame:
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1
     }
-    wrapped_arms = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
+    counted_arms = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
     slower_comparisons = pl.DataFrame(
         [
             (case, without_tool(arm), tool)
-            for case, arm, tool in wrapped_arms.iter_rows()
+            for case, arm, tool in counted_arms.iter_rows()
             if (case, arm) in slower_arms
         ],
         schema=dict.fromkeys(COMPARISON_COLUMNS, pl.String),
@@ -57,8 +59,8 @@ LOSSES = Question(
     title="Why: stalls among the extra cycles",
     text="Share of stalls among the cycles that traffic adds, for treatments that make the wrapped"
     " runs slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles' are"
-    " counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); each processor has another"
-    " event for it (docs/tools.md).",
+    " counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); PAPI counts another"
+    " hardware event by this name on each processor (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},

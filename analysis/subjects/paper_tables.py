@@ -28,7 +28,7 @@ from records.arms import arm_and_levels
 
 
 def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow]]) -> pl.DataFrame:
-    """A row per treatment that writes as in the paper and has an interval; all published rows.
+    """The published rows, and a row per treatment that writes as in the paper and has an interval.
 
     `published` has the published rows of each workload. The table is empty if the run has no such
     treatment.

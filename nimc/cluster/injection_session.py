@@ -2,8 +2,8 @@
 
 An *injection* is a session of such writers. The user may give a command, which runs beside the
 writes and ends them. The conductor starts the writers and this command. If the machine is one host,
-or in an allocation of Slurm, the conductor runs on this host and the command has this terminal.
-Otherwise both run in a job (`injection_check`).
+or if `nimc` was started in an allocation of Slurm, the conductor runs on this host, and the command
+has this terminal. Otherwise both run in a job (`injection_check`).
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def inject(
     """Make the requested writes, and save their record in the file `output`.
 
     `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
-    file system that the nodes share. When this function ends, all processes and jobs that it
-    started have ended. Raises InputError, and MachineError if writers cannot start.
+    file system that the nodes share. When this function ends, this folder is removed, and all
+    processes and jobs that the function started have ended. Raises InputError, and MachineError if writers cannot start.
     """
     processes.become_subreaper()
     make_named_folder(results)
@@ -383,8 +383,9 @@ class Progress:
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:
     """Return the plan with agents on these nodes of the present allocation.
 
-    If `nodes` is empty, agents run on all of its nodes. Raises InputError if this host is not one
-    of the allocation's nodes.
+    If `nodes` is empty, agents run on all of its nodes. In a heterogeneous allocation, they run on
+    all nodes of its first two components. Raises InputError if this host is not one of the
+    allocation's nodes.
     """
     _nodes_of_job()  # raises InputError
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS_VARIABLE in os.environ else "same_job"

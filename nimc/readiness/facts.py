@@ -30,7 +30,7 @@ from records.slurm.options import SCHEDULERS
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a machine. Facts that take time are determined once, when first read."""
+    """The facts of a machine. Cached properties are determined when first read."""
 
     #: Name of the machine.
     name: str
