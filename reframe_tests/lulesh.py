@@ -28,7 +28,8 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     within_block = ("layout", "edge", "iterations", "working_set")
     rank_counts = tuple(edge**3 for edge in range(1, 41))
 
-    #: Elements along the edge of each rank's cube.
+    #: Elements along the edge of each rank's mesh, if there is one rank per core (as many ranks as
+    #: form a cube). With fewer ranks, meshes are larger, so that a node has the same work.
     edge = variable(int, value=60)
 
     #: Iterations. The final origin energy after so many must be known (`ENERGY_SHARE`).
@@ -46,8 +47,6 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
                 self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
             )
         self.set_ranks_per_node(ranks // self.nodes)
-        # `edge` holds for the largest cube of ranks with one rank per core. With fewer ranks, each
-        # has a larger cube, so that the work of a node stays the same.
         default_ranks = largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3
         default_edge = self.edge_of_same_work(self.edge, default_ranks // self.nodes)
         edge = self.working_set_edge(default_edge, _ELEMENT_B)
@@ -96,12 +95,13 @@ def known_energy(edge: int, iterations: int) -> float:
 
 
 def _printed_error(numbers: Any) -> float:
-    """Return the error of the printed time, relative to the largest error of rounding.
+    """Return the error of the printed time / the allowed error, which is a little above rounding.
 
-    LULESH prints the time with two significant digits, version 2.0.3 with two decimal places.
+    Version 2.0.3 prints the time with two decimal places, other versions with two significant
+    digits. Both are allowed.
     """
-    max_rounding_s = max(0.06 * numbers.elapsed_s, 0.00501)
-    return float(abs(numbers.printed_s - numbers.elapsed_s) / max_rounding_s)
+    allowed_error_s = max(0.06 * numbers.elapsed_s, 0.00501)
+    return float(abs(numbers.printed_s - numbers.elapsed_s) / allowed_error_s)
 
 
 WORKLOAD = Workload(

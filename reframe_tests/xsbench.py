@@ -81,8 +81,8 @@ WORKLOAD = Workload(
     },
     extra=("ranks", "threads"),
     proof={
-        "the first rank's verification checksum is the known one for the method and size (every rank"
-        " runs the whole problem)": Near("checksum", lambda numbers: numbers.known_checksum),
+        "the first rank's verification checksum is the known one for the method and size (every"
+        " rank runs the whole problem)": Near("checksum", lambda numbers: numbers.known_checksum),
         "found valid by XSBench": r"^Verification checksum:.*\(Valid\)",
     },
 )

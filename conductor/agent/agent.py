@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from conductor import messages, shared_memory, wire
-from conductor.agent.end import End, wait_until_stopped
+from conductor.agent.end import End, wait_until_suspended
 from conductor.agent.end_program import log_of, start_writer_end
 from conductor.agent.permitted import require_permitted
 from conductor.agent.short_writer import ShortWriter
@@ -134,7 +134,7 @@ class Agent:
                 await asyncio.gather(*(end.wait_for_hold() for end in origins))
                 for end in origins_first:
                     await end.hold()
-                await wait_until_stopped(origins_first)
+                await wait_until_suspended(origins_first)
         self._send(messages.WritersStopped(placements))
 
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
@@ -144,7 +144,7 @@ class Agent:
         held_ends = [end for end in self.ends if end.held]
         for end in held_ends:
             end.suspend()  # again, since another process may have resumed it
-        await wait_until_stopped(held_ends)
+        await wait_until_suspended(held_ends)
         self._watch = Watch(
             node_name(),
             order,

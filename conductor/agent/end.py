@@ -40,12 +40,13 @@ UNANSWERED_S = 10.0
 #: Time between two checks of whether a writer may be held, seconds.
 HOLD_INTERVAL_S = 0.02
 #: If the injector is `suspendable` only "after a row", its writers are held within this time after
-#: a row, seconds. After a row, perftest sleeps for 1 s, then measures the clock.
+#: a row, seconds. After a row, perftest sleeps for 1 s. Then it measures the frequency of the CPU,
+#: and a pause would falsify the next row.
 _HOLD_WITHIN_S = 0.75
 #: Number of row lengths after which such a writer is held even if it has printed no row.
 _ROWS_TO_HOLD = 3
-#: Time between two checks of whether a suspended process has stopped, seconds.
-_STOP_INTERVAL_S = 0.002
+#: Time between two checks of whether a process is suspended, seconds.
+_SUSPEND_INTERVAL_S = 0.002
 _PIPE = asyncio.subprocess.PIPE
 
 
@@ -400,7 +401,7 @@ class End:
             await self.stop()
 
 
-async def wait_until_stopped(ends: list[End]) -> None:
-    """Wait until the processes of suspended ends have stopped, since signals take some time."""
+async def wait_until_suspended(ends: list[End]) -> None:
+    """Wait until the ends that were suspended stand still, since signals take some time."""
     while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
-        await asyncio.sleep(_STOP_INTERVAL_S)
+        await asyncio.sleep(_SUSPEND_INTERVAL_S)

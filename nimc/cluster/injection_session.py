@@ -96,7 +96,7 @@ class RequestedWrites:
 class InjectionOutcome:
     """The outcome of an injection."""
 
-    #: Its record, without the rows of the writers.
+    #: Its record, without the rows (reports of the rate in an interval) of the writers.
     head: InjectionHead
     #: Number of the signal that ended it; None if no signal ended it.
     signum: int | None = None
@@ -113,7 +113,8 @@ def inject(
 
     `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
     file system that the nodes share. When this function ends, this folder is removed, and all
-    processes and jobs that the function started have ended. Raises InputError, and MachineError if writers cannot start.
+    processes and jobs that the function started have ended. Raises InputError, and MachineError
+    if writers cannot start.
     """
     processes.become_subreaper()
     make_named_folder(results)

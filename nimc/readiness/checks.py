@@ -40,7 +40,7 @@ from reframe_tests.factors import FACTORS, changes_within_jobs, check_level
 from reframe_tests.planning import planning_variables
 
 #: Variables of checks that the key `set` of a campaign may not name. A campaign sets them by other
-#: keys, or they name the case and the run's folder.
+#: keys, or `nimc run` sets them for each block.
 RESERVED_VARIABLES = frozenset(
     (
         *DISTURBANCE_LIMITS,
@@ -162,9 +162,10 @@ class CheckDescription:
     lengthened_by: str = ""
     #: Numbers of ranks (on all nodes together) with which it can run; empty: any number.
     rank_counts: tuple[int, ...] = ()
-    #: Number of rows that writers must report before each run starts.
+    #: Number of rows (reports of the rate in an interval) that writers must print before each run.
     ready_rows: int = 1
-    #: Variables that decide what writers do (`planning.planning_variables`) -> value in this check.
+    #: Variables that decide what writers do, or can be factors (`planning.planning_variables`) ->
+    #: value in this check.
     levels: Mapping[str, Level] = field(default_factory=dict)
     #: File of a third-party check; empty for a check of this project.
     file: str = ""
@@ -363,9 +364,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
             check: Any = checks.get(name)
             if check is None:
                 allowed = ", ".join(checks) or "none in this file"
-                raise InputError(
-                    f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
-                )
+                raise InputError(f"no such class with NimcMixin as a base; allowed: {allowed}")
             if check.num_variants != 1:
                 raise InputError(
                     f"{check.num_variants} variants; allowed: one value of each parameter"

@@ -1,6 +1,7 @@
 """Runs ReFrame sessions as child processes that end with the campaign, and finds their processes.
 
-A *run* here is the run of a campaign, which has a folder.
+A *run* here is what has a folder: the run of a campaign, a job that inspects nodes, or an injection
+in a job.
 """
 
 from __future__ import annotations

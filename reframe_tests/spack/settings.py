@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from records.checkout import ROOT
-from records.errors import InputError, first_fault
-from records.yaml_file import Record
+from records.errors import InputError
+from records.yaml_file import Record, first_fault_line, load_mapping
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 
 ENVIRONMENTS_FOLDER = ROOT / "spack_envs"
@@ -35,11 +34,11 @@ class Pins(Record):
 
 def load_pins(folder: Path = ENVIRONMENTS_FOLDER) -> Pins:
     """Return the pins. Raises InputError if the file is invalid."""
-    path = folder / "pins.yaml"
+    document = load_mapping(folder / "pins.yaml")
     try:
-        return Pins.model_validate(yaml.safe_load(path.read_text()))
+        return Pins.model_validate(document.data)
     except ValidationError as error:
-        raise InputError(f"{path.name}: {first_fault(error)}") from None
+        raise InputError(first_fault_line([document], error, Pins)) from None
 
 
 #: Placeholder for the size in an environment's file, and separator before the size in its name.

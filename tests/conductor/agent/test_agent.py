@@ -120,7 +120,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
     async def at_once(ends):
         done.append(("stopped", [side.role for side in ends]))
 
-    monkeypatch.setattr("conductor.agent.agent.wait_until_stopped", at_once)
+    monkeypatch.setattr("conductor.agent.agent.wait_until_suspended", at_once)
     agent = Agent(wire, LOGS)
     agent.ends = [
         end_that_records("target"),

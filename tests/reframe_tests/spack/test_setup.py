@@ -347,7 +347,11 @@ def test_clone_refuses_a_tag_that_names_another_commit(tmp_path):
 def test_a_mistake_in_the_file_of_pins_is_named(tmp_path):
     text = (ENVIRONMENTS_FOLDER / "pins.yaml").read_text()
     (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
-    with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
+    line = 1 + text.splitlines().index("  tag: v1.1.0")
+    with pytest.raises(InputError, match=rf"pins\.yaml:{line}: spack\.tag"):
+        load_pins(tmp_path)
+    (tmp_path / "pins.yaml").write_text("spack: [")
+    with pytest.raises(InputError, match=r"pins\.yaml:2: invalid YAML"):
         load_pins(tmp_path)
 
 
