@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from conductor.injectors import INJECTORS
 from conductor.judge.rates import ExpectedRate, WindowFigures, all_rows, expected_rate
 from conductor.judge.series import Window, WriterSeries
 from conductor.readings import RateRow
@@ -59,7 +58,7 @@ def _max_rate_b_s(writer: WriterSeries, window_s: Window) -> float:
     """Return the largest allowed mean rate of a writer in a window; infinite without a limit."""
     planned = writer.writer
     length_s = window_s[1] - window_s[0]
-    if planned.rate_b_s is None or not INJECTORS[writer.injector].writes:
+    if planned.rate_b_s is None:
         return math.inf
     return MAX_LIMITED_SHARE * planned.rate_b_s + MAX_EXTRA_MESSAGES * planned.message_b / length_s
 
@@ -94,7 +93,7 @@ def _too_slow(
     if not expected.rate_b_s:
         if slowest.rate_b_s <= 0:
             yield f"{expected.verb} nothing {moment}"
-    elif not (lowest_b_s > 0 and lowest_b_s >= min_share * expected.rate_b_s):
+    elif lowest_b_s < min_share * expected.rate_b_s:
         reached, required = distinguishable(
             lowest_b_s / expected.rate_b_s, min_share, 0, percentage
         )

@@ -280,6 +280,26 @@ def test_writes_of_efa_are_one_sided_if_the_target_counted_them_as_such(
     assert bool(emulation_caveats(pl.Series([record.transport]))) == ("emulated" in transport)
 
 
+@pytest.mark.parametrize(("read_b", "transport"), [(GB, "EFA"), (0, "EFA, emulated")])
+def test_reads_of_efa_are_one_sided_if_the_target_answered_them_as_such(read_b, transport):
+    """1 GB is claimed and sent. The target also received 1 GB by RDMA writes of other programs."""
+    samples = [DeviceSample(0, 0, 0, 0, 0), DeviceSample(1, GB, GB, GB, read_b)]
+    node = NodeSeries(node="n1", devices=[DeviceSeries("rdmap0s6", "efa:rdmap0s6/1", samples)])
+    reader = replace(EFA_CLAIM, direction="read")
+    (record,) = writer_records(Series(nodes=[node], claims=[reader]), WINDOW)
+    assert record.transport == transport
+
+
+def test_writes_to_several_targets_of_efa_are_compared_with_the_count_of_each():
+    samples = [DeviceSample(0, 0, 0, 0, 0), DeviceSample(1, GB, 0, GB, 0)]
+    names = ["n1", "n2"]
+    device = DeviceSeries("rdmap0s6", "efa:rdmap0s6/1", samples)
+    nodes = [NodeSeries(node=name, devices=[device]) for name in names]
+    claims = [replace(EFA_CLAIM, target=name) for name in names]
+    records = writer_records(Series(nodes=nodes, claims=claims), WINDOW)
+    assert [record.transport for record in records] == ["EFA", "EFA"]
+
+
 def test_writes_of_efa_that_no_device_counted_are_taken_as_emulated():
     (record,) = writer_records(Series(nodes=[NodeSeries(node="n1")], claims=[EFA_CLAIM]), WINDOW)
     assert (record.transport, record.proof) == ("EFA, emulated", "unproven")

@@ -129,6 +129,7 @@ def test_without_reported_rows_all_rates_come_from_the_counter():
 def test_a_writer_is_known_until_its_last_row_or_the_last_count_after_it():
     series = writer(rows(90, 90), samples=counted(*[90] * 13))  # counted until 3.25
     assert last_end_s(series) == 2.0
+    assert last_end_s(replace(series, rows=rows(90))) == 1.0
     assert last_end_s(replace(series, counted_s=0.25)) == 3.25
     assert last_end_s(replace(series, rows=[], counted_s=0.25)) == 3.25
     assert last_end_s(replace(series, rows=[])) is None
@@ -219,6 +220,9 @@ def test_pauses_between_rows_that_were_not_counted_are_unobserved():
     late = [CounterSample(2.4, 0.0), CounterSample(2.8, 80.0), CounterSample(3.8, 180.0)]
     assert joined(reported, late) == [*reported[:2], RateRow(2.4, 3.8, pytest.approx(180 / 1.4))]
     assert joined([], late) == []
+    # The writer shares its device, which counted the bytes of other writers too.
+    shared = counted(*[300] * 16)
+    assert gapless_rows(writer(reported, samples=shared)) == reported
 
 
 def test_time_between_rows_is_unobserved_and_adds_no_bytes():
@@ -235,3 +239,4 @@ def test_time_between_rows_is_unobserved_and_adds_no_bytes():
     assert within([], 0.5, 0.5).unobserved_s == 0.0
     between = within([RateRow(0.0, 1.0, 100.0), RateRow(1.9, 2.9, 100.0)], 1.1, 1.8)
     assert (between.observed_share, between.bytes_b) == (0.0, 0.0)
+    assert (between.rate_b_s, between.rate_min_b_s) == (0.0, 0.0)

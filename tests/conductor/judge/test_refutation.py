@@ -190,6 +190,15 @@ def test_the_reason_names_the_least_and_the_most_bytes_that_were_claimed() -> No
     ]
 
 
+def test_the_claims_of_each_target_are_compared_with_its_own_count() -> None:
+    """The writers of n1 claim 1000 B, those of n2 5000 B."""
+    claims = [claim(1000), claim(5000, "n2")]
+    nodes = [node(device(1000)), node(device(5000), name="n2")]
+    assert reasons(Series(nodes=nodes, claims=claims)) == []
+    swapped = [node(device(1000), name="n2"), node(device(5000))]
+    assert_named(reasons(Series(nodes=swapped, claims=claims)), "n2 counted 0.0 MB")
+
+
 @pytest.mark.parametrize(("second_b", "is_accepted"), [(700, True), (90_000, True), (0, False)])
 def test_claims_of_writers_with_many_targets_are_compared_with_the_counts_of_all_targets(
     second_b: int, is_accepted: bool

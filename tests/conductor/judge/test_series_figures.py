@@ -88,6 +88,19 @@ def test_a_condition_is_unknown_if_one_of_two_readings_lacks_it(
     assert (conditions.received_b_s, conditions.counter) == (None, "rdma:m0/1")
 
 
+def test_conditions_of_a_run_of_half_a_second() -> None:
+    """In this time, foreign processes used 0.2 s, and the device received 400 B."""
+    half = node(device(400, over_s=0.5), over_s=0.5, foreign_s=0.2)
+    conditions = node_conditions(half)
+    assert (conditions.foreign_cpus, conditions.received_b_s) == (0.4, 800.0)
+
+
+def test_a_node_has_the_name_of_its_counters_only_if_each_device_has_one() -> None:
+    without_counter = replace(device(None, None, "m1"), counter="")
+    for devices in ([], [device(), without_counter]):
+        assert node_conditions(node(*devices)).counter is None
+
+
 def test_a_count_that_falls_gives_zero() -> None:
     """If a figure were negative, the run's files could not be read again."""
     loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
@@ -127,6 +140,15 @@ def test_a_writers_record_has_the_figures_of_the_window() -> None:
     assert (stored.cpu_share, stored.buffer_node) == (None, None)
 
 
+def test_a_record_has_the_footprint_and_the_queue_pairs() -> None:
+    """Each queue pair of perftest overwrites a buffer of one message."""
+    fields = {"message_b": 65536, "queue_pairs": 3}
+    stored = record(writer(rows(100, 100, 100), fields=fields))
+    assert (stored.footprint_b, stored.queue_pairs) == (3 * 65536, 3)
+    control = record(writer(rows(1, 1, 1), injector="spin", fields=fields))
+    assert (control.footprint_b, control.queue_pairs) == (0, None)
+
+
 def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
     writer_series = writer(
         rows(0.5, 0.4, 0.3, 0.9), injector="spin", transport="none", meter=MEMORY
@@ -136,6 +158,8 @@ def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
     assert (stored.message_b, stored.bytes_b, stored.rate_b_s, stored.rate_min_b_s) == (0, 0, 0, 0)
     assert (stored.rate_alone_b_s, stored.rate_before_b_s, stored.transport) == (0, None, "none")
     assert (stored.counted_b, stored.proof, unproven_note(Series(), [stored])) == (None, None, None)
+    (later,) = writer_records(Series(writers=[writer_series]), (2.5, 3.5))
+    assert later.rate_before_b_s is None  # a row from 1 s to 2 s comes before
 
 
 @pytest.mark.parametrize(
@@ -187,6 +211,7 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     by_device = replace(writer_series, meter=MeterRecord(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
     assert record(by_device).overwritten_share is None
+    assert record(replace(writer_series, samples=[])).overwritten_share is None
 
 
 @pytest.mark.parametrize(
@@ -225,6 +250,12 @@ def test_unproven_writes_are_noted_with_the_reason() -> None:
     assert "n2, n3" in note
     assert "n1" not in note
     assert "(nothing counts what passes over shared memory)" in note
+    # The memory of n1 proves its writes. Nothing looked at the memory of n2.
+    proven = writer(rows(*[100] * 3), samples=counted(*[100] * 12), meter=MEMORY)
+    unknown = writer(rows(*[100] * 3), fields={"target": "n2"})
+    two = Series(writers=[proven, unknown])
+    note = str(unproven_note(two, writer_records(two, WINDOW)))
+    assert "at n2, and its memory was not looked at:" in note
     shared_claim = Series(claims=[claim(1000, MANY_TARGETS)])
     assert "the targets" in str(unproven_note(shared_claim, writer_records(shared_claim, WINDOW)))
 
@@ -301,6 +332,8 @@ def test_options_of_both_ends_are_recorded() -> None:
         ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
         ("RoCE", {}, {"1": 8}, None),  # the place of the target's buffer is unknown
         ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
+        ("shared memory", {"1": 1, "0": 3}, {"1": 6, "0": 2}, 0.25),
+        ("RoCE", {"0": 4}, {}, 0.0),
     ],
 )
 def test_how_much_of_the_targets_buffer_lay_on_its_node(

@@ -85,6 +85,7 @@ def without(*numbers: int) -> list[FinishedWrite]:
         # If every write is 0.2 s late, a fifth is missing, and 0.15 s of each is beyond the plan.
         (moved(0.2, 0.2), 0.2, 0.15, "is missing"),
         (moved(0.0, 0.3), 0.0, 0.25, "was written beyond the plan"),
+        (moved(0.0, -0.2), 0.2, 0.0, "is missing"),  # every write ends 0.2 s early
         ([*moved(), moved()[4]], 0.0, 0.05, None),
         ([*moved(), moved()[4]._replace(start_s=8.0, end_s=9.0)], 0.0, 0.0, None),
     ],
@@ -103,7 +104,7 @@ def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
 
 def test_slow_empty_repeated_and_unplanned_writes_do_not_count() -> None:
     finished = moved()
-    record = checked([*finished, finished[4], FinishedWrite(99, RUN[0], RUN[1], 1.0)])
+    record = checked([*finished, finished[4], FinishedWrite(len(PLAN), RUN[0], RUN[1], 1.0)])
     assert (record.unplanned, record.reason) == (2, "writes that are not in the plan: 1")
     empty = [finished[0]._replace(bytes_b=0.0), *finished[1:]]
     assert check(PLAN, empty, ZERO_S, RUN, {}, ALLOWED[0], 0.0).slow == 1
@@ -111,6 +112,24 @@ def test_slow_empty_repeated_and_unplanned_writes_do_not_count() -> None:
         finished[number] = finished[number]._replace(bytes_b=bytes_b)
     record = checked(finished)
     assert (record.slow, record.missing_share) == (2, pytest.approx(0.1))
+    # In 1.04 s, 104 B are enough.
+    for bytes_b, slow in ((103.9, 1), (104.1, 0)):
+        longer = moved()
+        longer[4] = longer[4]._replace(end_s=longer[4].end_s + 0.04, bytes_b=bytes_b)
+        assert checked(longer).slow == slow
+
+
+def test_the_worst_deviation_may_be_early_and_the_median_is_of_all_writes() -> None:
+    finished = moved(0.01, 0.02)
+    for number, start_s, end_s, setup_s in ((4, -0.04, -0.03, 0.05), (5, 0.02, 0.025, 0.3)):
+        write = PLAN.write(number)
+        finished[number] = FinishedWrite(
+            number, ZERO_S + write.start_s + start_s, ZERO_S + write.end_s + end_s, 200.0, setup_s
+        )
+    record = checked(finished)
+    assert (record.start_median_s, record.start_worst_s) == pytest.approx((0.01, -0.04))
+    assert (record.end_median_s, record.end_worst_s) == pytest.approx((0.02, -0.03))
+    assert (record.setup_median_s, record.setup_worst_s) == (0.1, 0.3)
 
 
 def test_the_error_of_a_clock_adds_to_the_tolerance() -> None:
@@ -144,6 +163,7 @@ def test_the_record_of_each_writer_covers_the_window_only() -> None:
         FinishedWrite(2, 11.0, 12.0, 50.0),  # of the first writer
         FinishedWrite(1, 10.5, 11.5, 80.0),  # of the second writer
         FinishedWrite(3, 13.0, 14.0, 40.0),  # of the second writer, after the window
+        FinishedWrite(len(table), 11.0, 12.0, 70.0),  # not in the timetable
     ]
     writer, window_s = (
         made_writers.writer(origin="o0", target="t0", address=""),
@@ -158,3 +178,6 @@ def test_the_record_of_each_writer_covers_the_window_only() -> None:
     assert second.rate_min_b_s == 80.0
     _, idle = timetable_records(table, finished[:1], window_s, 100.0, writer, INJECTORS["ucx"])
     assert (idle.bytes_b, idle.rate_b_s, idle.rate_min_b_s) == (0.0, 0.0, 0.0)
+    alone = staggered_writes(["t0"], ["o0"], 1, 1.0, 4.0, 1)
+    (record,) = timetable_records(alone, finished[:1], window_s, 100.0, writer, INJECTORS["ucx"])
+    assert record.target == "t0"
