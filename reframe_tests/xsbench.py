@@ -44,7 +44,6 @@ class xsbench(ProgramTest, ThreadsMixin):
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]
 
 
-#: The smallest form with a known checksum.
 add_short_form(xsbench, size="small", method="event")
 
 #: Checksum of version 20 by method and size, for the default numbers of lookups and grid points.

@@ -22,8 +22,8 @@ from analysis.report.data import RunData
 SUBJECTS = "analysis.subjects"
 #: Name of a data file next to the page -> its content: a JSON document or a table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Position of a section: before or after all runs of the page, before all text of a run (`lead`),
-#: before or after the cases of a run, or in each case.
+#: Part of the page in which a section stands: before or after all runs of the page, before
+#: all text of a run (`lead`), before or after the cases of a run, or in each case.
 Part = Literal["before_runs", "after_runs", "lead", "before_cases", "after_cases", "case"]
 
 
@@ -44,7 +44,8 @@ class Section:
     title: str = ""
     #: Returns the data files of all runs of a page; files without rows are left out.
     make_files: Callable[[Sequence[RunData]], Files] | None = None
-    #: Text of the link to the section below the table of effects. If empty, there is no link.
+    #: Text of a link to the section, which stands below the table of effects. If empty, there is no
+    #: link. Only sections of the part `after_cases` can have one.
     link: str = ""
     #: True if only its title is shown until a reader opens it.
     folded: bool = False

@@ -112,8 +112,9 @@ def _score_at(log_times: Values, shift: Values) -> Values:
 def _shift_range(log_times: Values) -> tuple[Values, Values]:
     """Return the ends of the range of shifts that is searched.
 
-    The ends of the interval lie in this range. If all pairs have as many baseline runs, every
-    treated run ranks above every baseline run with a smaller shift, and below with a larger one.
+    The ends of the interval lie in this range. If all pairs have the same number of baseline
+    runs, then every treated run ranks above every baseline run at any smaller shift, and below
+    at any larger shift.
     """
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
@@ -121,8 +122,8 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     differences = treated - mean
     low, high = differences.min(axis=-1) - margin, differences.max(axis=-1) + margin
     # Of a shift, 1/2 goes to the treated run of a pair with one baseline run, and 2/3 to that of a
-    # pair with two. So treated runs of different pairs may swap ranks further out, until the shift
-    # is three times the spread of the differences.
+    # pair with two. So treated runs of different pairs may swap ranks further out, up to three
+    # times the spread of the differences beyond them.
     further = margin + 3 * np.ptp(differences, axis=-1)
     low = np.where(_score_at(log_times, low) > NORMAL_QUANTILE, low, low - further)
     high = np.where(_score_at(log_times, high) < -NORMAL_QUANTILE, high, high + further)

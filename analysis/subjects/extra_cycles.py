@@ -59,8 +59,8 @@ LOSSES = Question(
     title="Why: stalls among the extra cycles",
     text="Share of stalls among the cycles that traffic adds, for treatments that make the wrapped"
     " runs slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles' are"
-    " counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); PAPI counts another"
-    " hardware event by this name on each processor (docs/tools.md).",
+    " counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the"
+    " hardware event with this name differs between processors (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},
@@ -77,7 +77,7 @@ LOSSES = Question(
         Limit(word="something else", condition=pl.col("share_high") < 0.5),
     ),
     sentences={
-        "stalls on memory": _SENTENCE_START + "the loss is stalls on memory.",
+        "stalls on memory": _SENTENCE_START + "most of the loss is stalls on memory.",
         "stalled cycles": _SENTENCE_START + "most of the loss is stalled cycles.",
         "something else": _SENTENCE_START + "most of the loss is something else.",
     },

@@ -73,7 +73,7 @@ class InjectionRequest:
     #: Path at which the record is written.
     output: str
     #: Folder in which the command starts.
-    folder: str
+    command_folder: str
     #: How long the writers write, seconds; None: until the command ends or a stop is requested.
     length_s: float | None = None
     #: Descriptors of this process, standard output and error, to which the command prints; empty:
@@ -130,7 +130,7 @@ class Command:
                 self.process = await processes.spawn_in_terminal(
                     words,
                     self._environment(),
-                    self._request.folder,
+                    self._request.command_folder,
                     stdin=None if self._request.streams else asyncio.subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,

@@ -96,7 +96,7 @@ class RequestedWrites:
 class InjectionOutcome:
     """The outcome of an injection."""
 
-    #: Its record, without the rows (reports of the rate in an interval) of the writers.
+    #: Its record, without the readings.
     head: InjectionHead
     #: Number of the signal that ended it; None if no signal ended it.
     signum: int | None = None
@@ -161,7 +161,7 @@ def injection_request(
         targets=targets,
         origins=origins,
         output=str(output.absolute()),
-        folder=os.getcwd(),
+        command_folder=os.getcwd(),
         length_s=writes.length_s,
         group=os.getpgrp() if on_this_host and _in_foreground() else None,
         owner_pid=os.getpid() if on_this_host else None,
@@ -207,11 +207,17 @@ def _run_in_job(
         *variable_options("Injection", variables),
     ]
 
-    def has_begun() -> bool:
+    def job_has_begun() -> bool:
         return progress.head is not None
 
     status, _ = run_job(
-        destination, check_options, folder, progress.tell, interrupts, has_begun, progress.update
+        destination,
+        check_options,
+        folder,
+        progress.tell,
+        interrupts,
+        job_has_begun,
+        progress.update,
     )
     progress.update()
     if progress.head is None:
@@ -295,8 +301,8 @@ class Progress:
 
         A key before the writes have begun is not handled. If a command runs in this terminal, the
         terminal has sent the signal to the command too, so nothing is left to do. Otherwise the
-        first key ends the writes, as the end of the time given with `--for` does. A second key is
-        not handled.
+        first key interrupts a command in a job, whose end ends the writes. Without a command, it
+        ends the writes. A second key is not handled.
         """
         self._read_head()
         if not self.has_begun:

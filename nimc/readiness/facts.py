@@ -76,10 +76,11 @@ class Facts:
 
     @cached_property
     def _checks_and_fault(self) -> tuple[Mapping[str, CheckDescription], str]:
-        """Return this checkout's checks, and the fault of the checks or of the site's programs.
+        """Return the checks of workloads, and the fault of the checks or of the site's programs.
 
-        There are no checks if there is a fault, if there are no partitions, or if the folder of
-        checks is missing. The fault is empty if there is none.
+        The check of `nimc measure`, which runs any command, is left out. There are no checks if
+        there is a fault, if there are no partitions, or if the folder of checks is missing. The
+        fault is empty if there is none.
         """
         if not self.settings.partitions or not self.checks_folder.is_dir():
             return {}, ""

@@ -26,7 +26,7 @@ def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
 @pytest.mark.parametrize(
     ("stalls", "word", "ending"),
     [
-        (0.8, "stalls on memory", "the loss is stalls on memory."),
+        (0.8, "stalls on memory", "most of the loss is stalls on memory."),
         (0.2, "something else", "most of the loss is something else."),
     ],
 )
