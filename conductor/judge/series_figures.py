@@ -158,8 +158,9 @@ def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
 def spans_in_window(writer: WriterSeries, window_s: Window) -> list[Span]:
     """Return the spans between the samples of a writer in a window, about four a second.
 
-    If there are samples outside the window, the first span begins before the window, and the last
-    span ends after it.
+    The first span begins at the last sample before the window, if there is one. A sample less than
+    `_SHORTEST_SPAN_S` after the end of a span is left out. So the last span ends after the window
+    only if the first sample there is far enough from the last end; otherwise it ends inside.
     """
     start_s, end_s = window_s
     before = [sample for sample in writer.samples if sample.at_s <= start_s][-1:]
