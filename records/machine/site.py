@@ -220,7 +220,7 @@ class Machine(Record):
     device: _Word | None = None
     #: More options of both ends of `perftest`, such as `--tclass=106`.
     perftest_options: list[_PerftestOption] = []
-    #: The RDMA devices of a node in order, `nic0` first. `device` is one of them.
+    #: RDMA devices of a node in order, `nic0` first. If there are any, `device` is one of them.
     rails: list[Rail] = []
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
@@ -252,7 +252,8 @@ class Machine(Record):
     #: Hardware of a compute node; None: it is detected on this host.
     facts: NodeFacts | None = None
     #: Path of a file whose keys override the keys of this file. The path may contain `$NAME`. The
-    #: file need not exist. The user or root must own the file and its folder.
+    #: file need not exist. The user or root must own the file and its folder. Neither may be a link
+    #: or writable by others.
     include: str | None = None
 
     @field_validator("rails")
