@@ -106,7 +106,7 @@ class NightRun:
     @property
     def path(self) -> Path:
         """Return the file of the night's summary, and make its folder."""
-        return summary.prepare_path(self.results, self.name, self.machine, self.night)
+        return summary.make_path(self.results, self.name, self.machine, self.night)
 
     @cached_property
     def name(self) -> str:

@@ -95,7 +95,7 @@ class Summary:
         return {"schema": self.schema} | asdict(self) | {"night": self.night.isoformat()}
 
 
-def prepare_path(results: Path, campaign: str, machine: str, night: date) -> Path:
+def make_path(results: Path, campaign: str, machine: str, night: date) -> Path:
     """Make the folder of a night's summary, and return the path of the summary.
 
     Raises InputError if the folder belongs to another user.

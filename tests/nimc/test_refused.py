@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from nimc.nights.summary import prepare_path
+from nimc.nights.summary import make_path
 from nimc.run.session import NIMC_COMMAND
 from tests.analysis.history.made import made_run
 from tests.analysis.report.tables import add_table
@@ -99,7 +99,7 @@ def test_alarms_of_an_unknown_machine_are_refused(command, tmp_path, monkeypatch
     monkeypatch.setattr("analysis.report.page.render", render)
     results = ("--results", tmp_path)
     assert command("nights", "alarms", *results, "--machine", "m1").startswith("no nights: ")
-    path = prepare_path(tmp_path, SUMMARY.campaign, "m1", SUMMARY.night)
+    path = make_path(tmp_path, SUMMARY.campaign, "m1", SUMMARY.night)
     path.write_text(summary(finished_s=None).text)
     for machine, begin in (("m1", "1 night, "), ("m2", "no nights: ")):
         assert command("nights", "alarms", *results, "--machine", machine).startswith(begin)

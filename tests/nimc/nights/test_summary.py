@@ -27,7 +27,7 @@ from nimc.nights.summary import (
     judge_night,
     load,
     load_all,
-    prepare_path,
+    make_path,
     prometheus_text,
 )
 from nimc.run.runner import Failure
@@ -91,7 +91,7 @@ def test_a_night_ends_at_the_given_time_of_day_and_has_the_date_of_its_evening()
 
 
 def test_a_written_summary_is_read_unchanged(tmp_path):
-    path = prepare_path(tmp_path, "small", "m1", date(2026, 11, 20))
+    path = make_path(tmp_path, "small", "m1", date(2026, 11, 20))
     assert path == tmp_path / "nights" / "small-m1-2026-11-20.json"
     path.write_text(SUMMARY.text)
     assert load(path) == SUMMARY
