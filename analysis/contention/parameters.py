@@ -27,7 +27,8 @@ MAX_RATE_B_S = 1e30
 #: Number of the model file's schema.
 SCHEMA = 4
 
-_CoreCount = Annotated[int, Field(ge=1, le=MAX_CORES)]
+#: Number of cores of a socket, or of its NUMA nodes.
+_CountInSocket = Annotated[int, Field(ge=1, le=MAX_CORES)]
 #: Bytes per second.
 Rate = Annotated[float, Field(ge=0, le=MAX_RATE_B_S)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -40,18 +41,19 @@ class Parameters:
     """The ten parameters of a placement: computations and communications on the same NUMA node."""
 
     #: Number of computing cores at which the rates of both sides have the largest sum.
-    n_par_max: _CoreCount | None
+    n_par_max: _CountInSocket | None
     #: This largest sum, the total rate.
     t_par_max_b_s: Rate | None
-    #: Total rate with `n_seq_max` cores.
+    #: Total rate with `n_seq_max` cores. If `n_par_max` is larger, it is the rate at `n_seq_max` on
+    #: the line that holds beyond `n_par_max`.
     t_par_max2_b_s: Rate | None
     #: Number of computing cores at which computations alone have their largest rate.
-    n_seq_max: _CoreCount | None
+    n_seq_max: _CountInSocket | None
     #: This largest rate of computations alone.
     t_seq_max_b_s: Rate | None
     #: Loss of the total rate with each further core between the two maxima.
     delta_l_b_s: _LossPerCore | None
-    #: Loss of the total rate with each further core beyond `n_seq_max`.
+    #: Loss of the total rate with each further core beyond both maxima.
     delta_r_b_s: _LossPerCore | None
     #: Rate of one computing core alone.
     b_comp_seq_b_s: Rate | None
@@ -72,9 +74,9 @@ class Model:
     name: str
     #: The largest number of computing cores that can be predicted. For a published model, it is the
     #: number of cores of the first socket. For others, it is the largest number measured.
-    cores: _CoreCount
+    cores: _CountInSocket
     #: Number of NUMA nodes of one socket (#m of equations 7 and 8).
-    numa_per_socket: _CoreCount
+    numa_per_socket: _CountInSocket
     #: Number of NUMA nodes of the machine.
     numa_nodes: Annotated[int, Field(ge=1, le=MAX_NUMA_NODES)]
     local: Parameters
@@ -84,7 +86,7 @@ class Model:
     published: bool = False
     #: `local` or `remote` -> largest number of cores measured there, if this is below `cores`.
     #: Beyond this number, only communications alone are predicted.
-    reach: dict[str, _CoreCount] = field(default_factory=dict)
+    reach: dict[str, _CountInSocket] = field(default_factory=dict)
     #: `local` or `remote` -> parameter -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
