@@ -27,10 +27,10 @@ from records.text import first_names
 _BACKLOG = 4096
 #: Maximum callers at a time. A caller has connected, and has not yet proved that it is an agent.
 MOST_CALLERS = 256
-#: With more callers than this, each has only `PROOF_TIMEOUT_S` to prove that it is an agent.
+#: With more callers than this, each has only `CROWDED_PROOF_TIMEOUT_S` to prove that it is one.
 MOST_UNTIMED_CALLERS = 64
 #: Time within which a caller must then prove that it is an agent, seconds.
-PROOF_TIMEOUT_S = 1.0
+CROWDED_PROOF_TIMEOUT_S = 1.0
 #: Maximum files that the conductor has open in addition to one for each agent.
 FILES_BESIDES_AGENTS = 2 * MOST_CALLERS
 #: Maximum nodes without an agent, or without its answer, that an error names.
@@ -161,7 +161,7 @@ class Hub:
         """If there are too many callers, disconnect those that take too long."""
         while len(self.callers) > MOST_UNTIMED_CALLERS:
             oldest, since_s = next(iter(self.callers.items()))
-            left_s = since_s + PROOF_TIMEOUT_S - clock.now_s()
+            left_s = since_s + CROWDED_PROOF_TIMEOUT_S - clock.now_s()
             if left_s <= 0:
                 oldest.cancel()
                 self.callers.pop(oldest)

@@ -91,7 +91,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
     for name, value in {
         "MOST_CALLERS": 16,
         "MOST_UNTIMED_CALLERS": 8,
-        "PROOF_TIMEOUT_S": 0.05,
+        "CROWDED_PROOF_TIMEOUT_S": 0.05,
     }.items():
         monkeypatch.setattr(f"conductor.block.hub.{name}", value)
     caller_counts = []
