@@ -96,6 +96,7 @@ def fit_command(
     sweep_file: Path, output: Path | None, comm_node: int | None, kernel: str | None
 ) -> Answer:
     """Fit a model to a sweep (JSON, or a run)."""
+    _require_other_file(output, sweep_file)
     model = calibrate(_load_sweep(sweep_file, comm_node, kernel)).model
     if output is not None:
         replace_text(output, json_file_text(model.as_dict()))
@@ -243,10 +244,18 @@ def plot_command(
     """Write a page with stacked bandwidths, a grid of placements, parameters and errors."""
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
+    _require_other_file(output, model_path, sweep_file)
     model = load_model(platform, model_path)
     measured_sweep = None if sweep_file is None else _load_sweep(sweep_file, comm_node, kernel)
     replace_text(output, page.render(model, measured_sweep))
     click.echo(str(output))
+
+
+def _require_other_file(output: Path | None, *inputs: Path | None) -> None:
+    """Raise InputError if the file of `--output` is one of the files that the command reads."""
+    for path in filter(None, inputs):
+        if output is not None and output.exists() and output.samefile(path):
+            raise InputError(f"--output: {output} is read by this command; allowed: another file")
 
 
 def load_model(platform: str | None, model_path: Path | None) -> Model:

@@ -75,6 +75,24 @@ def test_fit_writes_a_model_that_predict_reads(command, folder):
     assert len(command.json("model", "predict", "--model", fitted)["placements"]) == 4
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "sweep.json"),
+        ("plot", "--model", "model.json", "--sweep", "sweep.json"),
+        ("plot", "--model", "sweep.json"),
+    ],
+)
+def test_an_output_never_replaces_an_input(command, folder, model_file, words):
+    model_file().rename(folder / "model.json")
+    before = (folder / "sweep.json").read_bytes()
+    # A link to the input is the input, too.
+    (folder / "link.json").hardlink_to(folder / "sweep.json")
+    for name in ("sweep.json", "link.json"):
+        assert command.refused("model", *words, "-o", name).startswith(f"--output: {name} ")
+    assert (folder / "sweep.json").read_bytes() == before
+
+
 @pytest.fixture
 def fitted_file(command, folder):
     """Returns a model fitted to computations without communications.
