@@ -109,7 +109,7 @@ def _simulate(
         [*(str(row[name]) for name in size_columns), f"{row['slowdown']:.3f}"] for row in rows
     ]
     parts: list[str | Table] = [Table([*size_columns, "slowdown"], table_rows)]
-    if not writers.isdecimal():
+    if writers == "daly":
         parts.append(wrapped(daly_rule_text(PAPER_MTTI_S, WRITE_S)))
     return {"model": model, "rows": rows}, parts
 
