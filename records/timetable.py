@@ -126,7 +126,7 @@ def staggered_writes(
             " and writers from 0"
         )
     spacing = writers + math.ceil(rest_s * writers / length_s - _ROUNDING)
-    if writers and len(targets) < spacing:
+    if len(targets) < spacing:
         raise InputError(
             f"timetable: {plural(writers, 'writer')} of {length_s:g} s with {rest_s:g} s between"
             f" two writes to a target need {spacing} targets; there are {len(targets)}"

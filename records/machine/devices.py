@@ -104,7 +104,7 @@ class DevicePort(NamedTuple):
 
 def parse_name(name: str) -> DevicePort:
     """Return the parts of `DEVICE` or `DEVICE:PORT`; the default is port 1."""
-    match = None if _PCI_ADDRESS.fullmatch(name) else _WITH_PORT.fullmatch(name)
+    match = _WITH_PORT.fullmatch(name)  # a PCI address does not end in `:` and digits
     return DevicePort(match[1], int(match[2])) if match else DevicePort(name, 1)
 
 
@@ -247,7 +247,7 @@ def _link_layers(path: Path) -> set[str]:
 
     Each port of an adapter such as ConnectX-3 has a link layer of its own.
     """
-    ports = sorted(path.glob("ports/[0-9]*"))
+    ports = list(path.glob("ports/[0-9]*"))
     active_ports = [port for port in ports if _port_state(port) == "ACTIVE"]
     return {_read(port / "link_layer") for port in active_ports or ports}
 

@@ -218,7 +218,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 def settings(scontrol_output: str) -> dict[str, str]:
     """Setting -> value, from the lines `NAME = VALUE` of `scontrol show config`."""
     pairs = (line.partition("=") for line in scontrol_output.splitlines() if "=" in line)
-    return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def has_accounting(settings: Mapping[str, str]) -> bool:

@@ -110,14 +110,16 @@ def test_a_port_of_slingshot_has_state_and_rate(
 ) -> None:
     about = "sys/class/cxi/cxi0/device/properties"
     (device,) = here(f"{about}/link_state: {state}\n{about}/speed: {speed}")
-    ((_, shown, layer, rate),) = [vars(port).values() for port in device.ports]
+    ((number, shown, layer, rate),) = [vars(port).values() for port in device.ports]
     assert (shown, layer, rate) == ({"up": "ACTIVE"}.get(state, "DOWN"), "Slingshot", rate_b_s)
+    assert number == 1
 
 
 @pytest.mark.parametrize(
     ("change", "rate_b_s"),
     [
         (("400000", "-1"), 25e9),  # the bond has no rate, since no port can send
+        (("400000", ""), 25e9),
         (("sys/class/net/bond0/bonding", "sys/class/net/bond0/bridge"), 25e9),
         (("ndevs/0: bond0", "ndevs/0: eth0"), 25e9),
         (("400000", "100000"), 12.5e9),  # one of the ports is down

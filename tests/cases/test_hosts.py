@@ -260,6 +260,17 @@ def functions(root: Path, *rows: str) -> Path:
             ],
             {},
         ),
+        # Two ports of a card, and the two functions of one port, each pair in a virtual machine.
+        # Names of ports decide, whatever the addresses are.
+        (
+            [
+                "mlx5_0 0000:05:00.0 mlx5_core ec0d:9a03:0043:1764 p0",
+                "mlx5_1 0000:06:00.0 mlx5_core ec0d:9a03:0043:1764 p1",
+                "mlx5_2 0000:00:07.0 mlx5_core 0c42:a103:0001:65fc p0",
+                "mlx5_3 0000:00:08.0 mlx5_core 0c42:a103:0001:65fc p0",
+            ],
+            {"mlx5_3": "mlx5_2"},
+        ),
         # Omni-Path has one GUID for all cards of a host (ROCm/rocm-systems, issue 11138). Virtual
         # functions may have no GUID.
         (
@@ -275,6 +286,15 @@ def functions(root: Path, *rows: str) -> Path:
 )
 def test_devices_of_a_card_may_share_a_port(rows, sharers, tmp_path):
     assert devices.shared_ports(functions(tmp_path, *rows)) == sharers
+
+
+def test_ports_whose_names_cannot_be_read_are_not_one_port(tmp_path):
+    """Without a switch of the card, the driver has the file, but refuses to read it."""
+    rows = [f"mlx5_{port} 0000:17:00.{port} mlx5_core ec0d:9a03:0043:1764" for port in (0, 1)]
+    root = functions(tmp_path, *rows)
+    for port in (0, 1):
+        (tmp_path / f"pci/0000:17:00.{port}/net/eth{port}/phys_port_name").mkdir(parents=True)
+    assert devices.shared_ports(root) == {}
 
 
 def test_virtual_functions_have_the_port_of_their_physical_function(tmp_path):
@@ -295,6 +315,30 @@ def test_the_interface_of_a_port_is_not_one_of_a_partition(tmp_path):
     names = ("ib0", "ib0.8001", "ib0.8002")
     write(tmp_path, {f"pci/0000:17:00.0/net/{name}/dev_port": "0" for name in names})
     assert devices.interface_of("mlx5_0", root) == "ib0"
+
+
+def test_the_only_interface_of_a_function_is_the_one_of_its_port(tmp_path):
+    """With a function for each port, port 1 of the second function may have a `dev_port` of 1."""
+    root = functions(tmp_path, "mlx4_1 0000:17:00.1 mlx4_core 0c42:a103:0001:65fc")
+    write(tmp_path, {"pci/0000:17:00.1/net/ens1f1/dev_port": "1"})
+    assert devices.interface_of("mlx4_1", root) == "ens1f1"
+
+
+def test_the_address_of_a_device_and_the_name_of_an_interface_tell_the_fabric(tmp_path):
+    """`ibs5` would be a name of an InfiniBand device; here it is an interface of IPoIB."""
+    root = functions(tmp_path, "hfi1_0 0000:17:00.0 hfi1 0011:7501:0001:0001")
+    functions(tmp_path, "mlx5_0 0000:65:00.0 mlx5_core ec0d:9a03:0043:1764")
+    write(tmp_path, {"sys/class/net/ibs5/operstate": "up"})
+    assert devices.transport("0000:65:00.0", root) == "InfiniBand"
+    assert [devices.fabric(name, root).name for name in ("ibs5", "hfi1_1:2")] == [
+        "tcp",
+        "Omni-Path",
+    ]
+
+
+def test_a_port_is_found_by_its_number():
+    device = rdma("mlx5_0", {1: "DOWN", 2: "ACTIVE"}, None)
+    assert [device.port(number) for number in (1, 2, 3)] == [*device.ports, None]
 
 
 def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
@@ -355,6 +399,9 @@ def test_init_prefers_other_fabrics_to_ethernet_of_the_same_rate():
         # A virtual function, and a link that is down.
         ({"0002:01:00.0": ("Unknown", "0")}, None),
         ({"0002:01:00.0": ("2.5 GT/s PCIe", "255")}, None),
+        # The kernel knows only one of the two.
+        ({"0002:01:00.0": ("Unknown", "8")}, None),
+        ({"0002:01:00.0": ("8.0 GT/s PCIe", "")}, None),
         ({}, None),
     ],
 )

@@ -57,6 +57,48 @@ def test_nodes_and_settings_of_the_newer_version() -> None:
     assert settings["MpiDefault"] == "(null)"  # 22.05.8 prints `none` instead
 
 
+def test_settings_are_lines_with_an_equals_sign_and_their_values_may_have_more() -> None:
+    lines = ["Configuration data as of 2026-11-29", "SlurmctldParameters     = a=b,c", "X = (null)"]
+    assert parse.settings("\n".join(lines)) == {"SlurmctldParameters": "a=b,c", "X": "(null)"}
+
+
+@pytest.mark.parametrize(
+    ("storage", "stores"),
+    [("accounting_storage/slurmdbd", True), ("accounting_storage/none", False), ("(null)", False)],
+)
+def test_the_type_of_storage_tells_whether_ended_jobs_are_stored(
+    storage: str, stores: bool
+) -> None:
+    """`(null)` stands for a setting without a value."""
+    assert parse.has_accounting({"AccountingStorageType": storage}) == stores
+
+
+def test_the_first_value_of_a_repeated_field_counts() -> None:
+    assert parse.fields_of("JobId=7 Name=a JobId=8") == {"JobId": "7", "Name": "a"}
+
+
+def test_the_remedy_of_a_limit_is_shown_if_no_start_is_expected() -> None:
+    expected = parse.PendingJob("QOSGrpCpuLimit", "2026-11-29 21:49:19")
+    assert expected.line == (
+        "waits in the queue (QOSGrpCpuLimit), expected to start 2026-11-29 21:49:19"
+    )
+    assert "wait until others end" in parse.PendingJob("QOSGrpCpuLimit").line
+
+
+def test_only_a_failed_sbatch_refuses_a_job() -> None:
+    outputs = "--- stdout ---\n--- stdout ---\n--- stderr ---\nno space left\n--- stderr ---"
+    failed = "failed with exit code 1:\n"
+    assert parse.refusal(f"command 'sbatch rfm_job.sh' {failed}{outputs}") == "no space left"
+    assert parse.refusal(f"command 'make -j 2' {failed}{outputs}") is None
+
+
+def test_a_reservation_names_the_accounts_that_it_admits() -> None:
+    line = answer("reservation-26.05.txt").replace("Accounts=(null)", "Accounts=a1,a2")
+    reservation = parse.first_reservation(line)
+    assert reservation.accounts == ["a1", "a2"]
+    assert reservation.groups == []
+
+
 def test_only_lines_of_jobs_name_jobs() -> None:
     """Jobs that are named are cancelled. Only the first of these lines is a job of the folder."""
     lines = [
@@ -113,6 +155,7 @@ def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
     ("host", "pid", "steps"),
     [
         ("node1", 37, ["1.0", "2.0"]),
+        ("node1.cluster", 37, ["1.0", "2.0"]),
         ("node1.example.org", 37, ["1.0", "2.0"]),
         ("node2", 37, []),
         ("node1", 38, []),  # the step of this process is pending
@@ -122,7 +165,11 @@ def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
 def test_steps_of_one_srun_over_both_components_of_a_job(
     host: str, pid: int, steps: list[str]
 ) -> None:
-    assert parse.steps_started_by(answer("steps-26.05.txt"), host, [pid]) == steps
+    shown = answer("steps-26.05.txt")
+    assert parse.steps_started_by(shown, host, [pid]) == steps
+    full_names = shown.replace("SrunHost:Pid=node1:", "SrunHost:Pid=node1.cluster:")
+    assert full_names != shown
+    assert parse.steps_started_by(full_names, host, [pid]) == steps
 
 
 @pytest.mark.parametrize(("pid", "steps"), [(24, ["1.1"]), (25, ["2.0"])])

@@ -81,6 +81,7 @@ def test_every_write_is_handed_out_to_exactly_one_origin(plan: StaggeredWrites, 
     assert sorted(handed_out) == list(plan)
     most = -(-plan.writers // len(plan.origins))
     for origin in plan.origins:
+        assert plan.writes_of(origin) == sorted(plan.writes_of(origin))
         levels = writes_in_progress(plan.writes_of(origin))
         assert all(level <= most for _, level in levels)
     # The order of origins decides which origin makes a write. The writes are the same.
@@ -134,7 +135,9 @@ def test_the_longest_rest_of_a_target_between_two_writes(
         (["a", "b"], {"writers": 3}, "need 3 targets; there are 2"),
         (["a", "b", "c"], {"rest_s": 1.0}, "need 4 targets; there are 3"),
         (["a", "b"], {"length_s": 0.0}, "write and run above 0"),
+        (["a", "b"], {"run_s": 0.0}, "write and run above 0"),
         (["a", "b"], {"rest_s": -1.0}, "rest and writers from 0"),
+        (["a", "b"], {"writers": -1}, "rest and writers from 0"),
         (["a", "b"], {"length_s": 1e-9}, "allowed: at most 20000000"),
     ],
 )

@@ -211,3 +211,4 @@ def test_a_job_whose_folder_its_nodes_do_not_see_names_its_state_and_the_folder(
     reason = job_outcome("FAILED,FAILED", 0, None).reason
     assert "FAILED" in reason
     assert "results folder" in reason
+    assert "(exit status 1)" in job_outcome(None, 1, None).reason

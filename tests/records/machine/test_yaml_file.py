@@ -9,7 +9,7 @@ import pytest
 
 from records.errors import InputError
 from records.text import one_line
-from records.yaml_file import load
+from records.yaml_file import Record, containing_model, line_of, load, parse
 from tests.messages import assert_message
 
 #: 63 nested lists.
@@ -58,6 +58,36 @@ def test_a_text_has_this_value_and_type(tmp_path: Path, text: str, value: object
     document = read(tmp_path, f"a: {text}\n")
     assert document == {"a": value}
     assert type(document["a"]) is type(value)
+
+
+def test_levels_are_counted_and_not_lists(tmp_path: Path) -> None:
+    assert read(tmp_path, "- []\n" * 150) == [[]] * 150
+    with pytest.raises(InputError, match=":151:"):
+        read(tmp_path, "- []\n" * 150 + "- " + "[" * 150 + "]" * 150)
+
+
+def test_a_value_is_in_the_last_file_that_has_its_first_key() -> None:
+    base, site = parse("a: 1\nb: 2\nc: 3\n", Path("base")), parse("\nb: 4\n", Path("site"))
+    lines = [line_of([base, site], keys) for keys in (("b",), ("c", 0), ("d",), ())]
+    assert lines == ["site:2", "base:3", "base:1", "base:1"]
+
+
+def test_the_model_of_a_mapping_is_found_by_the_keys_of_what_it_contains() -> None:
+    class Port(Record):
+        number: int
+
+    class Rail(Record):
+        device: str
+        port: Port
+
+    class Box(Record):
+        name: str
+        rail: Rail | None
+        rails: list[Rail]
+
+    keys = [("rail", "x"), ("rails", 0, "x"), ("x",), ("name", "x"), ("rail", "port", "x")]
+    assert [containing_model(Box, path) for path in keys] == [Rail, Rail, Box, Box, Port]
+    assert containing_model(Box, ("rail", "port")) is Rail
 
 
 def test_lines_of_values_and_keys(tmp_path: Path) -> None:
