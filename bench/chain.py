@@ -31,7 +31,7 @@ _SHORTEST_RUN_S = 2.0
 _MAX_SHARE = 0.01
 #: Number of samples that are stored twice, with the chain and without it, in turn.
 _STORED_COUNT = 500
-#: Number of treatments of the made runs: the baseline, and the treatments with an effect.
+#: Number of treatments of the made runs: the baseline, and those that are paired with it.
 _TREATMENT_COUNT = 1 + len(STREAM.effects)
 
 
@@ -53,9 +53,9 @@ def run() -> list[BenchRow]:
 
 
 def _storing_s(folder: Path) -> tuple[float, float]:
-    """Return the time to store a sample as a conductor does, and the time to append only its JSON.
+    """Return the time to store a sample as a conductor does, and the time to append only JSON.
 
-    Both are means over samples, seconds.
+    The JSON is that of the sample and of its counters. Both are means over samples, seconds.
     """
     pairs = _STORED_COUNT // _TREATMENT_COUNT
     made_samples = [with_figures(sample) for sample in samples(STREAM, pairs=pairs)]

@@ -1,7 +1,8 @@
 """The call of a run, which is the command that the user typed to make the run.
 
-Commands that resume the run are made from the call. Its paths are absolute, so such a command can
-be made for any folder of the run's host.
+Commands that resume the run are made from the call. The path of a campaign or crate is absolute, so
+such a command can be made for any folder of the run's host. A user's own command may have relative
+paths, so it must be typed in the folder of the call.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from analysis.report.data import RunData
 SUBJECTS = "analysis.subjects"
 #: Name of a data file next to the page -> its content: a JSON document or a table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Part of the page in which a section stands: before or after all runs of the page, before
-#: all text of a run (`lead`), before or after the cases of a run, or in each case.
+#: Part of the page in which a section stands: before or after all runs of the page, below
+#: the headline of a run (`lead`), before or after the cases of a run, or in each case.
 Part = Literal["before_runs", "after_runs", "lead", "before_cases", "after_cases", "case"]
 
 
@@ -40,7 +40,8 @@ class Section:
     #: `RunData` for sections of a run, and a `CaseData` for sections of a case. For sections of the
     #: page, it is the list of all `RunData`, the newest first.
     make_view: Callable[[Any], object | None]
-    #: Heading of the section and its entry in the contents. If empty, it has neither.
+    #: Heading of the section and its entry in the contents. If empty, it has neither. Sections of
+    #: the parts `lead` and `case` have no entry.
     title: str = ""
     #: Returns the data files of all runs of a page; files without rows are left out.
     make_files: Callable[[Sequence[RunData]], Files] | None = None

@@ -122,8 +122,8 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     differences = treated - mean
     low, high = differences.min(axis=-1) - margin, differences.max(axis=-1) + margin
     # Of a shift, 1/2 goes to the treated run of a pair with one baseline run, and 2/3 to that of a
-    # pair with two. So treated runs of different pairs may swap ranks further out, up to three
-    # times the spread of the differences beyond them.
+    # pair with two. So two treated runs may still swap ranks at a shift outside of this range, up
+    # to three times the spread of the differences beyond the extreme difference.
     further = margin + 3 * np.ptp(differences, axis=-1)
     low = np.where(_score_at(log_times, low) > NORMAL_QUANTILE, low, low - further)
     high = np.where(_score_at(log_times, high) < -NORMAL_QUANTILE, high, high + further)

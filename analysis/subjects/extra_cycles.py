@@ -57,10 +57,10 @@ _SENTENCE_START = (
 LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
-    text="Share of stalls among the cycles that traffic adds, for treatments that make the wrapped"
-    " runs slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles' are"
-    " counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the"
-    " hardware event with this name differs between processors (docs/tools.md).",
+    text="Share of stalls among the cycles that traffic adds, for treatments that make the runs"
+    " with the tool slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles'"
+    " are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the hardware event with"
+    " this name differs between processors (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},

@@ -113,8 +113,8 @@ def inject(
 
     `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
     file system that the nodes share. When this function ends, this folder is removed, and all
-    processes and jobs that the function started have ended. Raises InputError, and MachineError
-    if writers cannot start.
+    processes and jobs that the function started have ended. Raises InputError,
+    MachineError if writers cannot start, and Stopped if a signal arrives before they write.
     """
     processes.become_subreaper()
     make_named_folder(results)
@@ -329,6 +329,7 @@ class Progress:
         head = self.head
         if head is None:
             return
+        # The trial measures the uncontended rates before the writes, and judges them.
         if not self._printed_trial and (self.logs / trial.FILE).exists():
             self._printed_trial = True
             for finding in trial_findings(trial.read(self.logs), [], self._machine):
@@ -415,9 +416,9 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
     if writes.targets is None or writes.origins is None:
         return [], []
     if machine.origins.policy == "same_host":
-        policy = f"site/{machine.name}.yaml: origins.policy: same_host"
         raise InputError(
-            f"--to, --from: found; allowed with {policy}: neither, since there is one host"
+            "--to, --from: found; allowed: neither, since origins.policy of"
+            f" site/{machine.name}.yaml is same_host"
         )
     targets, origins = hostnames(writes.targets), hostnames(writes.origins)
     job_nodes = _nodes_of_job() if JOB_VARIABLE in os.environ else [*targets, *origins]

@@ -29,8 +29,8 @@ CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
         ("--from n1", "--to: missing; allowed: both --to and --from, or neither"),
         (
             "--to n1 --from n2",
-            "--to, --from: found; allowed with site/localhost.yaml: origins.policy: same_host:"
-            " neither, since there is one host",
+            "--to, --from: found; allowed: neither, since origins.policy of site/localhost.yaml is"
+            " same_host",
         ),
         ("--rate 0", "--rate: 0 found; allowed: full, 25%, 2GB/s, ..."),
         ("--rate fast", "--rate: fast found; allowed: "),
