@@ -176,7 +176,8 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
 def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     """The content of a file (`open_regular`). Raises InputError if it has more than `most_b`."""
     with open_regular(path, follow=follow) as file:
-        size_b = os.fstat(file.fileno()).st_size  # a sparse file may be larger than its data
+        # A file that is too long is not read. The size of some files, as in /proc, is 0.
+        size_b = os.fstat(file.fileno()).st_size
         content = file.read(most_b + 1) if size_b <= most_b else b""
     if max(size_b, len(content)) > most_b:
         raise InputError(f"{path}: is longer than allowed: {most_b >> 20} MiB")

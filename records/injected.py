@@ -16,7 +16,7 @@ from records.sample import WriterRecord
 #: Version of the record's format. It is raised when a key is removed or changes its meaning.
 SCHEMA = 1
 #: Files of an injection in progress: its readings, one per line; and all other facts.
-READINGS_FILE, HEAD_FILE = "readings.jsonl", "head.json"
+READINGS_FILE, SUMMARY_FILE = "readings.jsonl", "summary.json"
 
 #: What ended the writes: the end of the command, the time limit of `--for`, Ctrl-C or a signal, or
 #: a failure of a writer or of the machine.
@@ -56,7 +56,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InjectionHead:
+class InjectionSummary:
     """The record without its readings."""
 
     #: Machine, and the checkout's commit (null: unknown, with `+`: changed).
@@ -93,7 +93,7 @@ class InjectionHead:
 
 
 @dataclass(frozen=True)
-class Injection(InjectionHead):
+class Injection(InjectionSummary):
     """The whole record."""
 
     #: All readings, in order of time.
@@ -108,22 +108,22 @@ def add_reading(folder: Path, reading: Reading) -> None:
         file.write(json.dumps(asdict(reading), separators=(",", ":"), allow_nan=False) + "\n")
 
 
-def save_head(folder: Path, head: InjectionHead) -> None:
-    """Write the head, which replaces an earlier one."""
-    replace_text(folder / HEAD_FILE, json.dumps(asdict(head), allow_nan=False))
+def save_summary(folder: Path, summary: InjectionSummary) -> None:
+    """Write the summary, which replaces an earlier one."""
+    replace_text(folder / SUMMARY_FILE, json.dumps(asdict(summary), allow_nan=False))
 
 
 def save(folder: Path, output: Path) -> None:
     """Write the record from the files in a folder; the lines of its readings are not parsed.
 
-    Raises OSError without a head, or if the file cannot be written.
+    Raises OSError without a summary, or if the file cannot be written.
     """
-    head = json.loads((folder / HEAD_FILE).read_bytes())
-    head_text = json.dumps({"schema": SCHEMA, **head}, indent=1).removesuffix("\n}")
+    summary = json.loads((folder / SUMMARY_FILE).read_bytes())
+    summary_text = json.dumps({"schema": SCHEMA, **summary}, indent=1).removesuffix("\n}")
     lines = (folder / READINGS_FILE).read_text().splitlines(keepends=True)
     # A crash may have left the last line incomplete.
     readings = ",\n".join(f"  {line.rstrip()}" for line in lines if line.endswith("\n"))
-    replace_text(output, f'{head_text},\n "readings": [\n{readings}\n ]\n}}\n')
+    replace_text(output, f'{summary_text},\n "readings": [\n{readings}\n ]\n}}\n')
 
 
 def begin(folder: Path) -> None:

@@ -52,7 +52,7 @@ REMEDY_COLUMNS = (
 )
 #: The columns whose values all rows of a remedy share, with their types. `what` describes the
 #: factor. `emulated` is a list of reasons why the figures do not hold for an RDMA network card. It
-#: is empty if the writes were not emulated.
+#: is empty if the writes were not emulated and came from another host.
 _COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys((*REMEDY_COLUMNS, "remedy", "what", "workload"), pl.String),
     **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),

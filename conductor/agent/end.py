@@ -90,7 +90,8 @@ class End:
         self.listened = False
         #: True for a passive side that stays suspended while its origin writes.
         self.frozen = False
-        #: True once it is being stopped. From then on, no other process may replace its process.
+        #: True once it is being stopped. From then on, no other process is started in its place.
+        #: `end_tasks` ends one that is just being started.
         self._stopping = False
         #: End of the last row's interval, Unix time; None before the first row.
         self._last_row_end_s: float | None = None
@@ -106,7 +107,7 @@ class End:
         self._start_task(self._watch(log))
         if self.role == "target":
             self._start_task(self.watch_for_listener())
-        elif self.meter and not self.injector.writes:
+        elif self.meter and not self.injector.writes:  # a control has no connection
             self.meter.start()
         else:
             self._start_task(self._watch_for_answer())

@@ -37,7 +37,7 @@ from records import clock, injected, processes
 from records.block_plan import BlockPlan
 from records.errors import MachineError
 from records.files import refresh, replace_text
-from records.injected import EndedBy, InjectionHead, Reading, WrittenRow
+from records.injected import EndedBy, InjectionSummary, Reading, WrittenRow
 from records.machine import transport_notes
 from records.machine.cpu_load import BLOCK_VARIABLE
 from records.notes import Note
@@ -65,8 +65,8 @@ class InjectionRequest:
 
     #: Plan with one treatment, which has the writes.
     block: BlockPlan
-    #: The head of the record, as far as it is known before the writes. It has the command.
-    head: InjectionHead
+    #: The summary of the record, as far as it is known before the writes. It has the command.
+    summary: InjectionSummary
     #: Target nodes and origin nodes; empty: the nodes that the block's policy chooses.
     targets: list[str]
     origins: list[str]
@@ -116,7 +116,7 @@ class Command:
 
     async def start(self) -> None:
         """Start the command, if there is one. Raises MachineError if it cannot be started."""
-        words = self._request.head.command
+        words = self._request.summary.command
         if not words:
             return
         with ExitStack() as files:
@@ -193,7 +193,7 @@ class InjectionConductor:
         self._plan = request.block
         self._logs = request.block.logs
         self.command = Command(request)
-        self._head = request.head
+        self._summary = request.summary
         #: Start of the current reading, Unix time.
         self._reading_start_s = 0.0
         #: True if the record already says that a rate alone was disturbed.
@@ -202,7 +202,7 @@ class InjectionConductor:
     async def write(self) -> None:
         """Write until something ends the writes. Raises BlockError or MachineError."""
         agent_nodes, nodes = self._nodes()
-        self._update_head(targets=nodes.targets, origins=nodes.origins)
+        self._update_summary(targets=nodes.targets, origins=nodes.origins)
         writes = self._plan.treatments[0].writes
         assert writes, "the only treatment writes"
         async with connected_hub(self._plan, agent_nodes) as hub:
@@ -222,7 +222,7 @@ class InjectionConductor:
         """Measure the rates alone. Raises BlockError if a writer cannot write."""
         result = await trial.try_writes(self._plan.treatments[0], writes, rates, self._plan.limits)
         transports = [record.transport for record in result.writers]
-        self._update_head(notes=[*self._plan.notes, *transport_notes.caveats(transports)])
+        self._update_summary(notes=[*self._plan.notes, *transport_notes.caveats(transports)])
         if result.failure:
             trial.save([result], self._logs)
             raise BlockError("injector_never_ready", result.failure)
@@ -283,7 +283,7 @@ class InjectionConductor:
         reached_b_s, requested_b_s = min(rates_b_s, key=_reached_share)
         if reached_b_s < _REACHED_SHARE * requested_b_s:
             self._add_note(
-                Note.RATE_NOT_REACHED(rate=self._head.rate, reached_gb_s=reached_b_s / 1e9)
+                Note.RATE_NOT_REACHED(rate=self._summary.rate, reached_gb_s=reached_b_s / 1e9)
             )
 
     def _nodes(self) -> tuple[Allocation, Allocation]:
@@ -308,9 +308,9 @@ class InjectionConductor:
         self._reading_start_s = clock.now_s()
         # `nimc inject` leaves Ctrl-C to the command as soon as it reads this. So this is written
         # before the command starts.
-        self._update_head(start_s=self._reading_start_s, end_s=self._reading_start_s)
+        self._update_summary(start_s=self._reading_start_s, end_s=self._reading_start_s)
         await self.command.start()
-        self._update_head(command_start_s=self.command.start_s)
+        self._update_summary(command_start_s=self.command.start_s)
         stop_s = self._reading_start_s + (self._request.length_s or math.inf)
         shortest_s, _ = runner.shortest_run()
         ended_by: EndedBy | None = None
@@ -325,7 +325,7 @@ class InjectionConductor:
                 await runner.observer.begin([])
             await _await_covering_rows(runner.hub, states, end_s)
             self.record_window(observed, states, (self._reading_start_s, end_s))
-        self._update_head(ended_by=ended_by)
+        self._update_summary(ended_by=ended_by)
 
     async def _wait(self, hub: Hub, states: list[WriterState], end_s: float) -> None:
         """Wait until a time, or until something ends the writes."""
@@ -392,14 +392,14 @@ class InjectionConductor:
     def _append(self, reading: Reading) -> None:
         injected.add_reading(self._logs, reading)
         self._reading_start_s = reading.end_s
-        head = self._head
+        summary = self._summary
         proven_s = reading.end_s - reading.start_s if reading.proven else 0.0
-        self._update_head(
+        self._update_summary(
             end_s=reading.end_s,
-            bytes_b=head.bytes_b + sum(record.bytes_b for record in reading.writers),
-            proven=reading.proven and head.reason is None,
-            reason=head.reason or reading.reason,
-            proven_s=head.proven_s + proven_s,
+            bytes_b=summary.bytes_b + sum(record.bytes_b for record in reading.writers),
+            proven=reading.proven and summary.reason is None,
+            reason=summary.reason or reading.reason,
+            proven_s=summary.proven_s + proven_s,
         )
 
     def fail(self, reason: str, ended_by: EndedBy = "failure") -> None:
@@ -407,9 +407,9 @@ class InjectionConductor:
 
         A last reading is added, which is not proven.
         """
-        if self._head.ended_by:
+        if self._summary.ended_by:
             return
-        if self._head.start_s is not None:
+        if self._summary.start_s is not None:
             self._append(
                 Reading(
                     start_s=self._reading_start_s,
@@ -418,20 +418,20 @@ class InjectionConductor:
                     reason=reason,
                 )
             )
-        self._update_head(ended_by=ended_by, proven=False, reason=self._head.reason or reason)
+        self._update_summary(ended_by=ended_by, proven=False, reason=self._summary.reason or reason)
 
     def close(self) -> None:
         """Write the record."""
         command = self.command
-        self._update_head(command_end_s=command.end_s, exit_status=command.status)
+        self._update_summary(command_end_s=command.end_s, exit_status=command.status)
         injected.save(self._logs, Path(self._request.output))
 
     def _add_note(self, note: str) -> None:
-        self._update_head(notes=[*self._head.notes, note])
+        self._update_summary(notes=[*self._summary.notes, note])
 
-    def _update_head(self, **changes: object) -> None:
-        self._head = replace(self._head, **changes)  # type: ignore[arg-type]
-        injected.save_head(self._logs, self._head)
+    def _update_summary(self, **changes: object) -> None:
+        self._summary = replace(self._summary, **changes)  # type: ignore[arg-type]
+        injected.save_summary(self._logs, self._summary)
 
 
 def _is_stop_requested(logs: Path) -> bool:

@@ -16,7 +16,7 @@ from conductor.injectors import INJECTORS
 from nimc.cli import options
 from nimc.cli.answer import Answer, log, prints_answer
 from records.errors import InputError
-from records.injected import SCHEMA, InjectionHead
+from records.injected import SCHEMA, InjectionSummary
 from records.machine.site import load as load_machine
 from records.units import percentage
 
@@ -89,7 +89,7 @@ def inject_command(
     )
     record_path = output or new_record_path(results)
     outcome = inject(site, requested_writes, results, record_path, log)
-    lines = [*_summary_lines(outcome.head), f"record: {record_path}"]
+    lines = [*_summary_lines(outcome.summary), f"record: {record_path}"]
     if not command:
         return Answer(_document(record_path), lines, exit_code(outcome), schema=SCHEMA)
     for line in lines:
@@ -111,9 +111,9 @@ def exit_code(outcome: InjectionOutcome) -> int:
     """
     if outcome.signum is not None:
         return 128 + outcome.signum
-    if not outcome.head.proven:
+    if not outcome.summary.proven:
         return 1
-    return outcome.head.exit_status or 0
+    return outcome.summary.exit_status or 0
 
 
 def _document(record_path: Path) -> dict[str, object]:
@@ -128,17 +128,21 @@ def _document(record_path: Path) -> dict[str, object]:
     return {**document, "record": str(record_path)}
 
 
-def _summary_lines(head: InjectionHead) -> Iterator[str]:
-    length_s = (head.end_s or 0.0) - (head.start_s or 0.0)
-    rate_b_s = head.bytes_b / length_s if length_s else 0.0
-    line = f"wrote {quantity(head.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
-    if head.link_rate_b_s:
-        line += f", {percentage(rate_b_s / head.link_rate_b_s / len(head.targets))} of the link"
+def _summary_lines(summary: InjectionSummary) -> Iterator[str]:
+    length_s = (summary.end_s or 0.0) - (summary.start_s or 0.0)
+    rate_b_s = summary.bytes_b / length_s if length_s else 0.0
+    line = (
+        f"wrote {quantity(summary.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
+    )
+    if summary.link_rate_b_s:
+        line += (
+            f", {percentage(rate_b_s / summary.link_rate_b_s / len(summary.targets))} of the link"
+        )
     yield line
-    reason = "" if head.proven else f": {head.reason}"
-    yield f"proven for {head.proven_s:.1f} s of {length_s:.1f} s{reason}"
-    if head.exit_status is not None and head.command_start_s and head.command_end_s:
-        command_s = head.command_end_s - head.command_start_s
-        yield f"command: exit status {head.exit_status} after {command_s:.2f} s"
-    elif head.command_start_s:
+    reason = "" if summary.proven else f": {summary.reason}"
+    yield f"proven for {summary.proven_s:.1f} s of {length_s:.1f} s{reason}"
+    if summary.exit_status is not None and summary.command_start_s and summary.command_end_s:
+        command_s = summary.command_end_s - summary.command_start_s
+        yield f"command: exit status {summary.exit_status} after {command_s:.2f} s"
+    elif summary.command_start_s:
         yield "command: killed"

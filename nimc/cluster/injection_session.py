@@ -32,7 +32,7 @@ from records.block_plan import BlockPlan, OriginPolicy
 from records.checkout import python_main
 from records.errors import InputError, MachineError
 from records.files import make_named_folder, read_written
-from records.injected import EndedBy, InjectionHead
+from records.injected import EndedBy, InjectionSummary
 from records.interrupts import Interrupts, Stopped
 from records.last_words import cause_or_gist
 from records.machine.site import Machine
@@ -65,7 +65,7 @@ _UNRECORDED_ENDS: dict[EndedBy, str] = {
 }
 #: File of the ReFrame test that runs in a job.
 _CHECK_FILE = Path(__file__).with_name("injection_check.py")
-_HEAD = TypeAdapter(InjectionHead)
+_SUMMARY = TypeAdapter(InjectionSummary)
 #: File descriptors of the standard streams.
 _STDOUT, _STDERR = 1, 2
 #: Environment variable that Slurm sets in a heterogeneous allocation, which has several components.
@@ -96,8 +96,8 @@ class RequestedWrites:
 class InjectionOutcome:
     """The outcome of an injection."""
 
-    #: Its record, without the readings.
-    head: InjectionHead
+    #: Its record, without the readings (the regular checks of the writers).
+    summary: InjectionSummary
     #: Number of the signal that ended it; None if no signal ended it.
     signum: int | None = None
 
@@ -151,7 +151,7 @@ def injection_request(
         plan = _in_allocation(plan, machine, [*targets, *origins])
     return InjectionRequest(
         block=plan,
-        head=InjectionHead(
+        summary=InjectionSummary(
             machine=machine.name,
             commit=checkout.commit(),
             rate=writes.rate,
@@ -208,7 +208,7 @@ def _run_in_job(
     ]
 
     def job_has_begun() -> bool:
-        return progress.head is not None
+        return progress.summary is not None
 
     status, _ = run_job(
         destination,
@@ -220,7 +220,7 @@ def _run_in_job(
         progress.update,
     )
     progress.update()
-    if progress.head is None:
+    if progress.summary is None:
         raise MachineError(job_failure(status, folder) or "the job left no record")
 
 
@@ -284,17 +284,18 @@ class Progress:
         self._printed_notes = 0
         self._printed_trial = self._printed_begin = self._printed_reason = False
         self.logs = folder / "logs" / CASE / "0"
-        self.head: InjectionHead | None = None
+        #: The record so far, without its readings; None before the conductor has written it.
+        self.summary: InjectionSummary | None = None
 
     @property
     def has_begun(self) -> bool:
         """Return whether the writes have begun."""
-        return self.head is not None and self.head.start_s is not None
+        return self.summary is not None and self.summary.start_s is not None
 
     @property
     def has_command(self) -> bool:
         """Return whether a command runs beside the writes."""
-        return self.head is not None and bool(self.head.command)
+        return self.summary is not None and bool(self.summary.command)
 
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether it was handled.
@@ -304,7 +305,7 @@ class Progress:
         first key interrupts a command in a job, whose end ends the writes. Without a command, it
         ends the writes. A second key is not handled.
         """
-        self._read_head()
+        self._read_summary()
         if not self.has_begun:
             return False
         if self.has_command and self._in_terminal:
@@ -325,9 +326,9 @@ class Progress:
         """Print new steps, notes and findings, and copy new output of a command in a job."""
         self._show(injection.OUTPUT_FILE, sys.stdout)
         self._show(injection.ERROR_FILE, sys.stderr)
-        self._read_head()
-        head = self.head
-        if head is None:
+        self._read_summary()
+        summary = self.summary
+        if summary is None:
             return
         # The trial measures the uncontended rates before the writes, and judges them.
         if not self._printed_trial and (self.logs / trial.FILE).exists():
@@ -335,19 +336,19 @@ class Progress:
             for finding in trial_findings(trial.read(self.logs), [], self._machine):
                 remedy = finding.remedy and f" -> {finding.remedy}"
                 self.tell(f"{finding.what}: {finding.detail}{remedy}")
-        for note in head.notes[self._printed_notes :]:
+        for note in summary.notes[self._printed_notes :]:
             self.tell(note)
-        self._printed_notes = len(head.notes)
+        self._printed_notes = len(summary.notes)
         if self.has_begun and not self._printed_begin:
             self._printed_begin = True
-            self.tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")
-        if self.has_begun and head.reason and not self._printed_reason:
+            self.tell(f"writes from {', '.join(summary.origins)} to {', '.join(summary.targets)}")
+        if self.has_begun and summary.reason and not self._printed_reason:
             self._printed_reason = True
-            self.tell(f"not proven: {head.reason}")
+            self.tell(f"not proven: {summary.reason}")
 
-    def _read_head(self) -> None:
+    def _read_summary(self) -> None:
         with suppress(OSError, ValueError):
-            self.head = _HEAD.validate_json(read_written(self.logs / injected.HEAD_FILE))
+            self.summary = _SUMMARY.validate_json(read_written(self.logs / injected.SUMMARY_FILE))
 
     def _show(self, name: str, stream: TextIO) -> None:
         """Copy what is new in an output file to a stream.
@@ -367,22 +368,24 @@ class Progress:
         Raises Stopped or MachineError if the writes had not begun.
         """
         self.update()
-        head = self.head
-        if head is None or head.start_s is None:
+        summary = self.summary
+        if summary is None or summary.start_s is None:
             interrupts.check()
             raise MachineError(self._failure())
-        if head.ended_by is None:  # the conductor was killed
+        if summary.ended_by is None:  # the conductor was killed
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
-            reason = head.reason or f"{_UNRECORDED_ENDS[ended_by]} before the writes were checked"
-            head = replace(head, ended_by=ended_by, proven=False, reason=reason)
-            injected.save_head(self.logs, head)
+            reason = (
+                summary.reason or f"{_UNRECORDED_ENDS[ended_by]} before the writes were checked"
+            )
+            summary = replace(summary, ended_by=ended_by, proven=False, reason=reason)
+            injected.save_summary(self.logs, summary)
             injected.save(self.logs, self._output)
-        return InjectionOutcome(head, interrupts.signum)
+        return InjectionOutcome(summary, interrupts.signum)
 
     def _failure(self) -> str:
         """Return why the conductor ended: the reason in its record, or else from its output."""
-        if self.head and self.head.reason:
-            return self.head.reason
+        if self.summary and self.summary.reason:
+            return self.summary.reason
         log = self._folder / LOG_FILE
         output = log.read_text(errors="replace") if log.exists() else ""
         return cause_or_gist(output) or "the conductor ended without a message"

@@ -2,9 +2,9 @@
 
 A *check* is a ReFrame test, which runs one workload. ReFrame itself lists the variables of checks
 in a separate process (`main`), so inherited variables are included. The descriptions of this
-project's checks are cached until a file of a check changes, so that a plan need not start ReFrame.
-The descriptions of third-party checks are not cached, since the modules that they import may change
-too.
+project's checks are cached until ReFrame, a check or a default changes, so that a plan need not
+start ReFrame. The descriptions of third-party checks are not cached, since the modules that they
+import may change too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from records import units
-from records.acceptance import DISTURBANCE_LIMITS
+from records.acceptance import DISTURBANCE_LIMITS, AcceptanceLimits
 from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
@@ -216,9 +216,11 @@ def checks_in(folder: Path) -> Mapping[str, CheckDescription]:
 
     A check is the class NAME in the file `NAME.py`. Raises MachineError if a check cannot be read.
     """
-    # The descriptions depend on ReFrame's version, on the fields of a description and on all files.
+    # The descriptions depend on ReFrame's version, on the fields of a description, on the default
+    # limits and on all files.
     fields = [*CheckDescription.__dataclass_fields__]
-    digest = hashlib.sha256(f"{version('reframe-hpc')} {fields}".encode())
+    limits = AcceptanceLimits()
+    digest = hashlib.sha256(f"{version('reframe-hpc')} {fields} {limits}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return cached_checks(folder, digest.hexdigest())

@@ -81,7 +81,8 @@ class SpackSettings:
     spack: str
     version: str
     pinned: bool
-    #: Recipes given by the user instead of the pinned ones (folder of `repos/spack_repo/builtin`).
+    #: Folder of the user's recipes, such as `repos/spack_repo/builtin` of a clone; None: the pinned
+    #: ones.
     packages: str | None
     #: The machine's externals, a YAML file with a `packages` section.
     machine_file: str | None

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from records import injected
-from records.injected import InjectionHead, Reading, WrittenRow
+from records.injected import InjectionSummary, Reading, WrittenRow
 
-HEAD = InjectionHead(machine="box", commit=None, rate="25%", link_rate_b_s=25e9)
+SUMMARY = InjectionSummary(machine="box", commit=None, rate="25%", link_rate_b_s=25e9)
 
 
 def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
     injected.begin(tmp_path)
-    injected.save_head(tmp_path, HEAD)
+    injected.save_summary(tmp_path, SUMMARY)
     rows = [WrittenRow(0, 1.0, 2.0, 5e9), WrittenRow(0, 2.0, 3.0, 6e9)]
     injected.add_reading(
         tmp_path, Reading(start_s=1.0, end_s=3.0, proven=True, reason=None, rows=rows)
@@ -31,6 +31,6 @@ def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
 
 def test_a_record_without_readings(tmp_path: Path) -> None:
     injected.begin(tmp_path)
-    injected.save_head(tmp_path, HEAD)
+    injected.save_summary(tmp_path, SUMMARY)
     injected.save(tmp_path, tmp_path / "record.json")
     assert json.loads((tmp_path / "record.json").read_bytes())["readings"] == []

@@ -36,7 +36,7 @@ def request_of(folder: Path, rate: str = "full") -> InjectionRequest:
 
 
 def notes_of(request: InjectionRequest) -> list[str]:
-    path = request.block.logs / injected.HEAD_FILE
+    path = request.block.logs / injected.SUMMARY_FILE
     notes: list[str] = json.loads(path.read_bytes())["notes"] if path.exists() else []
     return notes
 
@@ -59,8 +59,8 @@ def test_writes_beyond_the_rate_alone_are_proven_and_it_is_noted_once(
     for _ in range(2):
         conductor.record_window(observed, states, WINDOW)
         states[0].series.rows[:] = made_series.rows(*[rate_b_s] * 12, start_s=-1.0)
-    head = json.loads((request.block.logs / injected.HEAD_FILE).read_bytes())
-    assert (head["proven"], head["reason"]) == (True, None)
+    summary = json.loads((request.block.logs / injected.SUMMARY_FILE).read_bytes())
+    assert (summary["proven"], summary["reason"]) == (True, None)
     assert notes_of(request) == notes
 
 

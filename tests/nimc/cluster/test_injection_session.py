@@ -11,7 +11,7 @@ from nimc.cli.inject import exit_code, new_record_path
 from nimc.cluster import injection_session
 from nimc.cluster.injection_session import LOG_FILE, InjectionOutcome, Progress, RequestedWrites
 from records.errors import InputError, MachineError
-from records.injected import InjectionHead
+from records.injected import InjectionSummary
 from records.interrupts import Interrupts
 from tests.commands import Command
 from tests.messages import assert_message
@@ -123,7 +123,7 @@ def test_agents_start_on_the_nodes_that_are_named_and_no_others(tmp_path: Path) 
     assert (injection_request.targets, injection_request.origins) == (["n1"], ["n2", "n3"])
     assert injection_request.block.n_origins == 2
     assert "--nodelist=n1,n2,n3" in injection_request.block.agent_launcher
-    assert injection_request.head.command == ["true"]
+    assert injection_request.summary.command == ["true"]
 
 
 @pytest.mark.usefixtures("allocation")
@@ -212,7 +212,7 @@ def test_outside_an_allocation_a_job_runs_the_conductor(
     ],
 )
 def test_the_exit_code(proven: bool, status: int | None, signum: int | None, code: int) -> None:
-    head = InjectionHead(
+    summary = InjectionSummary(
         machine="box",
         commit=None,
         rate="full",
@@ -220,7 +220,7 @@ def test_the_exit_code(proven: bool, status: int | None, signum: int | None, cod
         proven=proven,
         exit_status=status,
     )
-    assert exit_code(InjectionOutcome(head, signum)) == code
+    assert exit_code(InjectionOutcome(summary, signum)) == code
 
 
 @pytest.mark.parametrize(
