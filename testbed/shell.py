@@ -46,10 +46,10 @@ def run(
 def start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a program that outlives this process; its output goes to `log`.
 
-    Raises MachineError if the program is missing.
+    Raises MachineError if the program is missing, and OSError if `log` cannot be written.
     """
-    try:
-        with log.open("ab") as output:
+    with log.open("ab") as output:
+        try:
             return subprocess.Popen(
                 command,
                 cwd=START_FOLDER,
@@ -59,8 +59,8 @@ def start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
                 env=environment(),
                 start_new_session=True,
             )
-    except FileNotFoundError as error:
-        raise MachineError(_MISSING_TEXT.format(command[0])) from error
+        except FileNotFoundError as error:
+            raise MachineError(_MISSING_TEXT.format(command[0])) from error
 
 
 def wait_for(name: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:

@@ -63,6 +63,10 @@ def test_a_failing_program_gives_one_line_and_a_missing_one_names_the_install_sc
         shell.run(["sh", "-c", "echo start >&2; echo the end >&2; exit 3"])
     with pytest.raises(MachineError, match=r"no-such-program is missing: .*install\.sh"):
         shell.run(["no-such-program"])
+    with pytest.raises(MachineError, match=r"no-such-program is missing: .*install\.sh"):
+        shell.start(["no-such-program"], tmp_path / "x.log")
+    with pytest.raises(FileNotFoundError, match=r"absent/x\.log"):
+        shell.start(["true"], tmp_path / "absent" / "x.log")
     # An error of a wait ends with the last line of the log.
     (tmp_path / "x.log").write_text("fine\nerror: port taken\n\n")
     with pytest.raises(
