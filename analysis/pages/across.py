@@ -44,6 +44,8 @@ class MachineHistory:
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: True if writes of its latest run were emulated.
     emulated: bool = False
+    #: All its runs whose writes were emulated.
+    emulated_runs: frozenset[str] = frozenset()
     #: Run -> address of its report, relative to the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
 
@@ -136,7 +138,7 @@ def _triad(history: MachineHistory) -> Row | None:
                 "low": slowdown.get("low"),
                 "high": slowdown.get("high"),
                 "verdict": slowdown.get("verdict") or "",
-                "emulated": history.emulated,
+                "emulated": run in history.emulated_runs,
             }
     return None
 
@@ -252,7 +254,7 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
             "low",
             "high",
             pl.col("verdict").fill_null(""),
-            emulated=pl.lit(history.emulated),
+            emulated=pl.col("run").is_in(history.emulated_runs),
         )
         rows += latest_slowdowns.iter_rows(named=True)
     return sorted(rows, key=lambda row: (row["campaign"], row["case"], row["arm"], row["value"]))

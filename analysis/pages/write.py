@@ -52,7 +52,7 @@ def machine_histories(
             if (report := path / "report" / "report.html").exists()
         }
         last_run = rows["run"][-1]
-        last_rows = rows.filter(run=last_run)
+        emulated_runs = frozenset(rows.filter("emulated")["run"])
         histories.append(
             MachineHistory(
                 machine=machine,
@@ -63,7 +63,8 @@ def machine_histories(
                     case for case in surveyed.below_reference if case.machine == machine
                 ],
                 facts=_facts(paths.get(last_run)),
-                emulated=bool(last_rows["emulated"].fill_null(False).any()),
+                emulated=last_run in emulated_runs,
+                emulated_runs=emulated_runs,
                 reports=reports,
             )
         )

@@ -1,6 +1,6 @@
 """Makes tables of results of nights: a made run is repeated on later days, with other times."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,8 +33,13 @@ def night_tables(table: pl.DataFrame, factors: Sequence[float]) -> Iterator[pl.D
 
 
 def write_nights(results: Path, table: pl.DataFrame, factors: Sequence[float]) -> None:
-    """Write the tables to folders of runs."""
-    for day, night in enumerate(night_tables(table, factors)):
+    """Write the tables of `night_tables` to folders of runs."""
+    write_tables(results, night_tables(table, factors))
+
+
+def write_tables(results: Path, tables: Iterable[pl.DataFrame]) -> None:
+    """Write the tables of runs to folders of runs, `night-0` first."""
+    for day, night in enumerate(tables):
         folder = results / f"night-{day}" / "report"
         folder.mkdir(parents=True)
         night.write_parquet(folder / "results.parquet")

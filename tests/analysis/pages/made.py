@@ -64,5 +64,6 @@ def made_history(machine: str, *, emulated: bool = False, cases: int = CASES) ->
         alarms=surveyed.alarms,
         watched=surveyed.watched,
         emulated=emulated,
+        emulated_runs=frozenset(nights["run"] if emulated else ()),
         reports=reports,
     )

@@ -22,7 +22,7 @@ from analysis.pages.render import (
 from analysis.pages.write import machine_histories, write_pages
 from analysis.subjects.paper import paper
 from tests.analysis.drawn import plain
-from tests.analysis.history.tables import made_table, write_nights
+from tests.analysis.history.tables import made_table, night_tables, write_nights, write_tables
 from tests.analysis.pages.made import made_history
 
 #: Number of cases. The first becomes slower.
@@ -133,7 +133,8 @@ def test_a_triad_is_the_last_night_with_both_arms() -> None:
             triad_row(day, "on", "fom", 1e11),
             triad_row(day, "on", "slowdown", 1.9),
         ]
-    box = MachineHistory(machine="box", nights=pl.DataFrame(rows), emulated=True)
+    nights = pl.DataFrame(rows)
+    box = MachineHistory(machine="box", nights=nights, emulated_runs=frozenset({"run-2"}))
     row = side_by_side([box])["triad"][0]
     assert (row["machine"], row["night"], row["off_b_s"], row["on_b_s"]) == ("box", "2", 2e11, 1e11)
     assert (row["slowdown"], row["emulated"], row["published"]) == (1.9, True, False)
@@ -243,6 +244,25 @@ def test_pages_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Pat
     assert [state["machine"] for state in document["states"]] == ["m"]
     published = [row["machine"] for row in document["machines"] if row["published"]]
     assert "Lisbon" in published
+
+
+def test_figures_are_marked_as_emulated_by_the_run_that_they_are_from(tmp_path: Path) -> None:
+    """Triad ran only in the first run, which was emulated. Another case ran only in the second."""
+    table = made_table().with_columns(unit=pl.lit("B/s"), better=pl.lit("higher"))
+    old, new = (
+        run.with_columns(case=pl.lit(case), emulated=pl.lit(emulated))
+        for run, case, emulated in zip(
+            night_tables(table, [1.0, 1.0]), ("stream", "other"), (True, False), strict=True
+        )
+    )
+    write_tables(tmp_path / "results", [old, new])
+    (history,), _ = machine_histories([tmp_path / "results"], tmp_path / "out")
+    tables = side_by_side([history])
+    assert machine_state(history, ())["emulated"] is False
+    triads = [row["emulated"] for row in tables["triad"] if row["machine"] == "m"]
+    assert triads == [True]
+    slowdowns = {row["case"]: row["emulated"] for row in tables["slowdowns"]}
+    assert slowdowns == {"stream": True, "other": False}
 
 
 def test_a_machine_named_as_a_file_of_the_pages_is_left_out(tmp_path: Path) -> None:
