@@ -96,15 +96,21 @@ def section(
     link: str = "",
     folded: bool = False,
     make_more_files: Callable[[Sequence[RunData]], Files] | None = None,
+    make_more_sentences: Callable[[RunData, pl.DataFrame], list[str]] | None = None,
 ) -> Section:
     """The section of a question.
 
-    Its data files are the answer's file and the files that `make_more_files` returns.
+    Its data files are the answer's file and the files that `make_more_files` returns. Its sentences
+    are those of the question, and those that `make_more_sentences` returns for the run and the
+    answer.
     """
 
     def make_view(run: RunData) -> View | None:
         table = cached_answer(question, run)
-        return None if table.is_empty() else _view(question, table, run)
+        if table.is_empty():
+            return None
+        more_sentences = make_more_sentences(run, table) if make_more_sentences else []
+        return _view(question, table, run, more_sentences)
 
     def make_files(runs: Sequence[RunData]) -> Files:
         return {
@@ -138,7 +144,9 @@ def _answer_file(question: Question, runs: Sequence[RunData]) -> Files:
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
 
-def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
+def _view(
+    question: Question, table: pl.DataFrame, run: RunData, more_sentences: Sequence[str]
+) -> View:
     rows = table.to_dicts()
     table_layout = layout_by_column_key if question.column_key else layout_by_row
     # A cloud of points has no table, since its picture has all rows.
@@ -153,7 +161,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
         headings=headings,
         numeric=numeric,
         rows=cells,
-        sentences=sentences_of(question, table),
+        sentences=[*sentences_of(question, table), *more_sentences],
         # If no row of a section has a result, the section is folded and shows the rows' reasons.
         silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
         pictures=[_picture(question, drawing, note) for drawing in drawings[:_MAX_PICTURES]],

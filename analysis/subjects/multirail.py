@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from analysis.questions.question import INCONCLUSIVE, Limit
+from analysis.report.data import RunData
 
 #: Name of the factor that sets the rail policy of the MPI library.
 MPI_FACTOR = "mpi_rail"
@@ -32,20 +33,22 @@ def published() -> dict[str, Any]:
     return record
 
 
-def published_sentences(figure: str) -> Callable[[pl.DataFrame], list[str]]:
-    """Return a function that makes sentences from the rows of an answer.
+def published_sentences(figure: str) -> Callable[[RunData, pl.DataFrame], list[str]]:
+    """Return a function that makes sentences from a run and the rows of an answer.
 
     The sentence has the published findings of a figure on the workloads of these rows.
     """
     return partial(_sentences, figure)
 
 
-def _sentences(figure: str, table: pl.DataFrame) -> list[str]:
-    cases = {name.partition("@")[0] for name in table["case"].cast(pl.String).unique()}
+def _sentences(figure: str, run: RunData, table: pl.DataFrame) -> list[str]:
+    cases = table["case"].cast(pl.String).unique().to_list()
+    samples = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
+    workloads = samples["workload"].cast(pl.String).unique().to_list()
     findings = [
         f"{workload}: {finding}"
         for workload, finding in published()[figure].items()
-        if workload in cases
+        if workload in workloads
     ]
     return [f"Published ({published()['source']}): {'; '.join(findings)}."] if findings else []
 
