@@ -1,4 +1,4 @@
-"""Measures the cost of chaining, digesting and keeping outputs, and of verifying them.
+"""Measures the cost of chaining samples, of keeping their outputs, and of verifying a run.
 
 Both costs are those of 10,000 samples; the first is measured with 500. `run` starts
 `python -m bench.chain FOLDER`, which only verifies the run in FOLDER/run.
@@ -42,7 +42,7 @@ def run() -> list[BenchRow]:
         write_run(Path(folder) / "run", _SAMPLE_COUNT)
         verify_cost = cost_in_own_process("chain", folder)
     max_added_s = _MAX_SHARE * _SAMPLE_COUNT * _SHORTEST_RUN_S
-    name = f"time to chain, digest and keep the outputs of {_SAMPLE_COUNT:,} samples"
+    name = f"time to chain {_SAMPLE_COUNT:,} samples, and to digest and keep their outputs"
     return [
         row_with_upper_limit(name, (chained_s - unchained_s) * _SAMPLE_COUNT, "s", max_added_s),
         row_with_upper_limit(

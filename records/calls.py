@@ -21,8 +21,8 @@ from records.errors import InputError
 from records.files import replace_text
 from records.json_limits import read_json
 
-#: Name of the campaign file in a crate (a packed run). Commands for other hosts name this file
-#: unless the campaign is one of `campaigns/`, since users there have the crate.
+#: Name of the campaign file in a crate (a packed run). Users on other hosts have the crate, so
+#: commands for them name this file, unless the campaign is one of `campaigns/`.
 PACKED_CAMPAIGN = "campaign.yaml"
 #: File in a run's folder that stores the call. Since it holds paths of this host, it is not packed.
 _CALL_FILE = "call.json"

@@ -33,21 +33,23 @@ class lammps_scaling(lammps.lammps):
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
     #: Number of units per target node. The arm `daly` has as many writers as Daly's estimate gives
-    #: for all units, and the arm `constant` a constant share of their number. Each unit has
-    #: `node_mtti` as its mean time to interrupt. With 1, the units are nodes. With the default, 0,
-    #: they are ranks, as in Groves, Grant and Arnold (2016), whose nodes had 16 ranks.
+    #: for all units. The arm `constant` has a writer for a constant share of the units, 0.2 %.
+    #: Each unit has `node_mtti` as its mean time to interrupt. With 1, the units are nodes. With
+    #: the default, 0, they are ranks, as in Groves, Grant and Arnold (2016), whose nodes had 16
+    #: ranks each.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
     #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. The length
-    #: of a write of messages follows from the measured rate. Until this rate is measured, the
-    #: machine's link rate is used, or the rate in a text such as `46k messages of 64KiB at 3GB/s`.
+    #: of a write of messages follows from the measured rate. Until this rate is measured, the rate
+    #: of the text is used (`46k messages of 64KiB at 3GB/s`), else `rate`, else the link's rate.
     write = variable(str, value=_DEFAULT.write)
 
-    #: Share of the length of a write that its messages take without an application, if `write` is a
-    #: length. Below 1, they also fit into this length if the application slows the writer.
+    #: If `write` is a length: the share of it in which a writer without an application writes all
+    #: messages. Below 1, they also fit into the length if the application slows the writer.
     fill = variable(float, value=_DEFAULT.fill)
 
-    #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.
+    #: Mean time to interrupt of a unit (`counted_per_node`), such as `5y`. The default, empty,
+    #: takes the machine's.
     node_mtti = variable(str, value=_DEFAULT.node_mtti)
 
     #: Number of concurrent writers of each arm, such as `daly:2,constant:1`. The default, empty,

@@ -12,7 +12,10 @@ from reframe_tests.workload import Near, Within, Workload
 
 @rfm.simple_test
 class mcb(ProgramTest, NodesMixin, ThreadsMixin):
-    """Photons from a source in a corner, one rank per core or socket (weak scaling).
+    """Photons from a source in a corner, one rank per core or socket.
+
+    The number of zones grows with the largest square number of cores, so scaling is weak only from
+    one square number to another.
 
     The problem is MCB's validation problem: its solution is known, so every run is verified.
     """
@@ -21,7 +24,7 @@ class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "MCBenchmark.exe"
     within_block = ("layout", "edge", "particles")
 
-    #: Zones along the edge of each core's square.
+    #: Zones along the edge of each core's square, if the number of all cores is a square.
     edge = variable(int, value=40)
     #: Particles in each zone.
     particles = variable(int, value=1000)

@@ -122,7 +122,10 @@ def fit_model(sweep: Sweep) -> Model:
 
 
 def _can_be_fitted(points: list[Point]) -> bool:
-    """Return whether a point has both sides, or all points have only computations alone."""
+    """Return whether a point has both sides together, or there are only computations.
+
+    There are only computations if no point has a rate of communications, and one has a rate of
+    computations alone."""
     if any(None not in (point.comp_par_b_s, point.comm_par_b_s) for point in points):
         return True
     if any(point.comm_par_b_s is not None or point.comm_alone_b_s is not None for point in points):
@@ -286,7 +289,9 @@ def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
 
 
 def _knee(uncontended: Parameters) -> float:
-    """Return how many cores demand the plateau of computations alone; 0 if this is unknown."""
+    """Return the number of cores at which computations alone reach their plateau.
+
+    It is 0 if the plateau is unknown."""
     return (uncontended.t_seq_max_b_s or 0.0) / (uncontended.b_comp_seq_b_s or math.inf)
 
 
@@ -340,7 +345,9 @@ def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
 
 
 def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
-    """Return the parameters with the two maxima, and with the three numbers of `_basis`."""
+    """Return the parameters with the two maxima, and with the three numbers of `_basis`.
+
+    If computations alone reach no plateau, those that refer to `n_seq_max` stay None."""
     if n_par > n_seq:
         t_par, t_par2, delta_r = map(float, solution)
         delta_l = 0.0
@@ -488,9 +495,10 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
         if n_seq is not None and n_par >= n_seq:
             reasons["delta_l_b_s"] = f"n_par_max ({n_par}) is not below n_seq_max ({n_seq})"
         if n_seq is not None and max(n_par, n_seq) >= most_cores:
-            reasons["delta_r_b_s"] = (
-                f"no number of cores beyond both maxima ({most_cores}) was measured"
-            )
+            reason = f"no number of cores beyond both maxima ({most_cores}) was measured"
+            reasons["delta_r_b_s"] = reason
+            if n_par > n_seq:
+                reasons["t_par_max2_b_s"] = reason
     if p.b_comm_seq_b_s == 0:
         reasons["alpha"] = "the rate of communications alone is zero"
     return replace(p, **dict.fromkeys(reasons)), reasons

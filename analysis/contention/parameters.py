@@ -27,7 +27,7 @@ MAX_RATE_B_S = 1e30
 #: Number of the model file's schema.
 SCHEMA = 4
 
-#: Number of cores of a socket, or of its NUMA nodes.
+#: A number of cores of a socket, or a number of its NUMA nodes.
 _CountInSocket = Annotated[int, Field(ge=1, le=MAX_CORES)]
 #: Bytes per second.
 Rate = Annotated[float, Field(ge=0, le=MAX_RATE_B_S)]

@@ -24,8 +24,8 @@ def _losses(run: RunData) -> pl.DataFrame:
 
     The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role`.
 
-    Only treatments that slow down runs with the tool are included. The whole interval of their
-    slowdown lies above 1.
+    Only treatments that slow down the runs that a tool wrapped are included: those whose slowdown
+    has its whole interval above 1.
     """
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1
@@ -58,8 +58,8 @@ LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
     text="Share of stalls among the cycles that traffic adds, for treatments that make the runs"
-    " with the tool slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles'"
-    " are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the hardware event with"
+    " that a tool wrapped slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled"
+    " cycles' are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the event with"
     " this name differs between processors (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),

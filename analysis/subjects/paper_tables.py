@@ -73,7 +73,7 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     return {
         "application": PAPER_NAMES[row.workload],
         "machine": " ".join(description),
-        # The smaller number of runs of the two means; ten as in the paper, if there are as many.
+        # Number of runs of the mean with fewer runs: at most ten, as in the paper.
         "n": min(baseline_runs.height, treated_runs.height, RUNS_IN_MEAN),
         "off_mean": off_mean,
         "off_sd": off_sd,

@@ -24,8 +24,8 @@ from records.errors import InputError
 from records.machine.site import load as load_machine
 
 _DURATION_LEGEND = (
-    "takes: from the fewest pairs of each case to the most, as its plan says; with the lengths of"
-    " earlier runs, if there are any"
+    "takes: the time with the fewest pairs of each case to the time with the most, as its plan"
+    " says; it follows from how long earlier runs took, if there are any"
 )
 _DURATION_KEYS = ("duration_least_s", "duration_most_s")
 

@@ -300,10 +300,10 @@ class Progress:
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether it was handled.
 
-        A key before the writes have begun is not handled. If a command runs in this terminal, the
-        terminal has sent the signal to the command too, so nothing is left to do. Otherwise the
-        first key interrupts a command in a job, whose end ends the writes. Without a command, it
-        ends the writes. A second key is not handled.
+        A key before the writes have begun is not handled. If a command runs in this terminal, every
+        later key counts as handled, since the terminal has sent the signal to the command too.
+        Otherwise the first key interrupts a command in a job, whose end ends the writes. Without a
+        command, it ends the writes. A second such key is not handled.
         """
         self._read_summary()
         if not self.has_begun:

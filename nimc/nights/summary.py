@@ -23,7 +23,7 @@ from records.json_limits import read_json, validated
 from records.run import PlainName
 from records.units import plural
 
-#: Why a night was stopped: its time of day to end had come.
+#: Why a night was stopped: the time of day at which it had to end had come.
 TIME_ENDED = "its time ended"
 #: Why a night was stopped: it got a signal. Another start continues this night.
 BY_SIGNAL = "stopped by a signal"
@@ -178,7 +178,7 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
     stop_reason, status, message = ended_run.stop_reason, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures
     if stop_reason and not sample_count:
-        return "not run", f"{stop_reason} before the first run: no node was free, or none worked"
+        return "not run", f"{stop_reason} before the first sample"
     if failures and not stop_reason:
         return "machine failed", _and_more(str(failures[0]), len(failures) - 1)
     if status == _INPUT_ERROR and not sample_count:
@@ -198,7 +198,7 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
     if undecided_cases:
         return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided_cases))}"
     if not sample_count:
-        return "measured", "the night before had taken all samples"
+        return "measured", "no new samples: an earlier start of the night had taken all of them"
     return "measured", plural(sample_count, "sample")
 
 

@@ -2,8 +2,8 @@
 
 A sample is the record of one run of the application. It has the SHA-256 of its counters, outputs
 and series. A stored output is parsed again by the workload's parser. The figures must be those of
-the sample. Stored series are judged again. The judgement must have the same writers and conditions,
-and must accept the run if it was accepted before.
+the sample. Stored series are judged again. The judgement must have the same records of
+writers and of disturbances (`Sample.conditions`), and must accept a run that was accepted before.
 """
 
 from __future__ import annotations

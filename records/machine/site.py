@@ -123,8 +123,8 @@ class Rail(Record):
 class ProofLimits(Record):
     """Limits within which writes count as proven (`records.acceptance`).
 
-    Loosen them only if the fabric is emulated. A campaign or a check may set another `min_share`.
-    It sets a small one if the application takes the writers' processors.
+    Loosen them only if the fabric is emulated. A campaign or a check may set another `min_share`,
+    such as a small one where the application takes the writers' processors.
     """
 
     min_share: Fraction = limit_field("min_share")
@@ -220,7 +220,8 @@ class Machine(Record):
     device: _Word | None = None
     #: More options of both ends of `perftest`, such as `--tclass=106`.
     perftest_options: list[_PerftestOption] = []
-    #: RDMA devices of a node in order, `nic0` first. If there are any, `device` is one of them.
+    #: RDMA devices of a node. The levels `nic0`, `nic1`, ... of `writer_rail` and `mpi_rail` are
+    #: these, in this order. If there are any, `device` is one of them.
     rails: list[Rail] = []
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
@@ -245,7 +246,8 @@ class Machine(Record):
     #: Name of a program that a check needs -> its path, if neither a module nor Spack puts it on
     #: PATH.
     programs: dict[str, _Program] = {}
-    #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
+    #: Mean time to interrupt of one node or rank (`counted_per_node` of `lammps_scaling`), seconds;
+    #: five years in Groves, Grant and Arnold (2016).
     node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
     #: Largest share of a node's memory that a workload may take.
     memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5

@@ -234,6 +234,20 @@ def test_communications_that_lose_nothing():
     assert p.comp_par_b_s == pytest.approx([pt.comp_par_b_s for pt in points], rel=1e-3)
 
 
+def test_the_total_beyond_both_maxima_is_unknown_if_no_larger_number_of_cores_was_measured():
+    """Computations reach 80 GB/s at 8 cores. The total is 90 GB/s up to the last number, 128."""
+    points = [
+        point(n, alone_b_s=(min(n, 8) * 10e9, 10e9), together_b_s=(min(n, 8) * 10e9, 10e9))
+        for n in range(1, 129)
+    ]
+    model = fit_model(one_node(points))
+    assert (model.local.n_par_max, model.local.n_seq_max) == (128, 8)
+    for name in ("t_par_max2_b_s", "delta_r_b_s"):
+        assert getattr(model.local, name) is None
+        assert "beyond both maxima (128)" in model.unidentified["local"][name]
+    assert predict(model, 0, 0).comm_par_b_s == pytest.approx([10e9] * 128, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("points", "losses"),
     [

@@ -47,7 +47,8 @@ STOPPED = EndedRun(143, stop_reason="its time ended")
     ("ended", "samples", "alarms", "failures", "figures", "expected"),
     [
         (EndedRun(0), 12, [], [], FIGURES, ("measured", "12 samples")),
-        (EndedRun(0), 0, [], [], FIGURES, ("measured", "the night before had taken all samples")),
+        (EndedRun(0), 0, [], [], FIGURES, ("measured",
+         "no new samples: an earlier start of the night had taken all of them")),
         (EndedRun(0), 12, [], [], [*FIGURES, UNDECIDED], ("inconclusive", "undecided: snap")),
         (EndedRun(1), 12, [ALARM], [], [*FIGURES, UNDECIDED], ("slower", "stream lost 10 %")),
         (
@@ -65,8 +66,7 @@ STOPPED = EndedRun(143, stop_reason="its time ended")
          ("machine failed", "a sample changed")),
         (EndedRun(-9, message="x"), 5, [], [], [],
          ("machine failed", "the run was killed by signal 9 (status -9): x")),
-        (STOPPED, 0, [], [], [], ("not run", "its time ended before the first run: no node was"
-         " free, or none worked")),
+        (STOPPED, 0, [], [], [], ("not run", "its time ended before the first sample")),
         (STOPPED, 5, [], [], [],
          ("inconclusive", "its time ended before all cases were measured")),
         (STOPPED, 5, [ALARM], [], [], ("slower", "stream lost 10 %")),
