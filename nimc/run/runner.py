@@ -128,17 +128,15 @@ def case_state(
 
     `treatments` names the treatments of the case that have a baseline.
     """
-    folders = (run / "logs" / case).glob("[0-9]*")
-    started_blocks = [int(folder.name) for folder in folders if folder.name.isdigit()]
-    file = run / "samples" / f"{case}.jsonl"
-    if not file.exists() or not file.stat().st_size:
-        return CaseState(dict.fromkeys(treatments, 0), max(started_blocks, default=-1) + 1)
+    samples = _samples_of(run, case)
+    next_block_index = _next_block_index(run, case, samples)
+    if samples is None:
+        return CaseState(dict.fromkeys(treatments, 0), next_block_index)
 
     import polars as pl
 
     from analysis.samples.pairs import pair_table
 
-    samples = _samples([file])
     pairs = pair_table(samples)
     pairs_by_treatment = {name: pairs.filter(pl.col("arm") == name).height for name in treatments}
     runs = samples.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
@@ -149,12 +147,26 @@ def case_state(
     reasons = samples.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
         pairs_by_treatment=pairs_by_treatment,
-        next_block_index=max([-1, *started_blocks, *samples["block"].unique().to_list()]) + 1,
+        next_block_index=next_block_index,
         rejected_pairs=rejected.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
         done=stopping_rule.depends_on_verdicts(min(pairs_by_treatment.values()))
         and case_is_done(run, case, stopping_rule),
     )
+
+
+def _samples_of(run: Path, case: str) -> pl.DataFrame | None:
+    """Return the samples of a case; None if it has none."""
+    file = run / "samples" / f"{case}.jsonl"
+    return _samples([file]) if file.exists() and file.stat().st_size else None
+
+
+def _next_block_index(run: Path, case: str, samples: pl.DataFrame | None) -> int:
+    """Return the index of the next block of a case, above those of its samples and folders."""
+    folders = (run / "logs" / case).glob("[0-9]*")
+    started_blocks = [int(folder.name) for folder in folders if folder.name.isdigit()]
+    measured_blocks = [] if samples is None else samples["block"].unique().to_list()
+    return max([*started_blocks, *measured_blocks], default=-1) + 1
 
 
 def case_is_done(run: Path, case: str, stopping_rule: StoppingRule) -> bool:
@@ -434,7 +446,8 @@ class CampaignRunner:
         treatments = search.treatments[search_entry.name]
         if layout := layouts.fastest(self.run, search_entry, treatments):
             return layout
-        block = len(list((self.run / "logs" / search_entry.name).glob("[0-9]*")))
+        samples = _samples_of(self.run, search_entry.name)
+        block = _next_block_index(self.run, search_entry.name, samples)
         after_search = self._expected_from(entry, self._state(entry).pairs)
         after_block = expected_total([after_search, after_case])
         try:

@@ -1,6 +1,7 @@
 """`layout: auto` compares layouts (ranks x threads of a node), and uses the fastest."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -158,6 +159,18 @@ def test_a_resumed_run_keeps_its_layout(nimc):
     _, err = nimc.ended(faults="layout=16x1")
     assert "xsbench: layout 2x8 is the fastest" in err
     assert len([sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]) == 15
+
+
+def test_a_search_never_takes_the_index_of_an_earlier_block(nimc):
+    """Two searches end without a run. Then the folder of the first is removed."""
+    nimc.write(AUTO)
+    for _ in range(2):
+        nimc.ended(faults="none", code=3)
+    logs = nimc.the_run() / "logs" / "xsbench@layouts"
+    assert {path.name for path in logs.iterdir()} == {"0", "1"}
+    shutil.rmtree(logs / "0")
+    nimc.ended()
+    assert {sample["block"] for sample in nimc.samples("xsbench@layouts")} == {2}
 
 
 @pytest.mark.parametrize(
