@@ -35,6 +35,12 @@ _NO_JOB_ADVICE = (
     ". If jobs need an account, a QOS or the like, export what applies of"
     f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))} before: the new files have these options"
 )
+# Advice if Slurm shows no node of the partition, as at sites whose nodes are private data.
+_NO_FACTS_ADVICE = (
+    "Slurm shows you no node of {partition} (as with PrivateData=nodes), so site/{machine}.yaml has"
+    " no facts of a node, and those of this host are used: fill in facts as in"
+    " site/example_slurm.yaml, with what lscpu and free show on a node"
+)
 
 
 @click.command()
@@ -77,6 +83,9 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; optional keys that are empty: {empty_keys}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
+    if not facts.shapes:
+        advice = _NO_FACTS_ADVICE.format(partition=facts.target.name, machine=machine)
+        _print_line(wrapped(advice))
     if not no_job and not facts.nodes:
         _print_line(wrapped(_NO_NODE_ADVICE + ("" if facts.job_look.job else _NO_JOB_ADVICE)))
     node_findings = [] if no_job else [*job_findings(facts.job_look, load_machine(machine, ROOT))]

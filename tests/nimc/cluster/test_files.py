@@ -441,6 +441,16 @@ def test_both_files_are_written_and_never_overwritten(root, command, monkeypatch
     assert site.read_text() == text
 
 
+def test_init_says_that_facts_are_missing_if_slurm_shows_no_node(root, command, monkeypatch):
+    """The nodes of the job are known, but not which part of them jobs may use."""
+    advice = "Slurm shows you no node of batch .* fill in facts as in site/example_slurm.yaml, with"
+    assert not re.search(advice, " ".join(command("init", "box").split()))
+    monkeypatch.setattr(init, "facts_of_cluster", lambda: cluster_facts(shapes=[]))
+    (line,) = re.findall(advice, " ".join(command("init", "private").split()))
+    assert "site/private.yaml has no facts of a node, and those of this host are used" in line
+    assert "\nfacts:" not in (root / "site" / "private.yaml").read_text()
+
+
 @pytest.mark.parametrize("file", ["configs/box.py", "site/box.yaml"])
 def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, command, file):
     """The other file is not left behind by itself either."""
