@@ -28,9 +28,8 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     within_block = ("layout", "edge", "iterations", "working_set")
     rank_counts = tuple(edge**3 for edge in range(1, 41))
 
-    #: Elements along the edge of each rank's mesh, if there are as many ranks as possible: the
-    #: largest cube of ranks that have a core each. With fewer ranks, meshes are larger, so that a
-    #: node has the same work.
+    #: Elements along the edge of each rank's mesh. With a `layout`, a node has as many elements as
+    #: with the largest cube of ranks that have a core each.
     edge = variable(int, value=60)
 
     #: Iterations. The final origin energy after so many must be known (`ENERGY_SHARE`).

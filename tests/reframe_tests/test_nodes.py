@@ -11,14 +11,15 @@ from tests.reframe_tests.reframe_call import plan_of, reframe, script
 #: (Check, unit that gets one rank) -> ranks, threads, and words of the program's options.
 LAID_OUT = {
     ("umt", "core"): (512, 1, []),
-    ("umt", "socket"): (16, 32, []),
-    ("amg", "core"): (512, 1, ["-P", "8", "8", "8"]),
-    ("amg", "socket"): (16, 32, ["-P", "2", "2", "4"]),
+    # A rank has the same mesh, whether it is that of a core or of a socket.
+    ("umt", "socket"): (16, 32, ["-d", "8,8,8"]),
+    ("amg", "core"): (512, 1, ["-P", "8", "8", "8", "-n", "96", "96", "96"]),
+    ("amg", "socket"): (16, 32, ["-P", "2", "2", "4", "-n", "96", "96", "96"]),
     ("quicksilver", "core"): (512, 1, ["-i", "coral2_p1.inp"]),
     # 22 x 22 of the 512 cores form a square, and the square of a core has edges of 40 zones.
     ("mcb", "socket"): (16, 32, ["--nCores=32", "--nThreadCore=1", "--nZonesX=880"]),
-    ("lulesh", "core"): (512, 1, []),
-    ("lulesh", "socket"): (8, 64, []),  # the largest cube of at most 16 ranks
+    ("lulesh", "core"): (512, 1, ["-s", "60"]),
+    ("lulesh", "socket"): (8, 64, ["-s", "60"]),  # the largest cube of at most 16 ranks
     ("minife", "core"): (512, 1, ["-nx", "800"]),  # 100 elements for each of 8 x 8 x 8 ranks
 }
 
@@ -56,6 +57,21 @@ def test_a_check_starts_its_ranks_and_threads_on_eight_nodes(planned, case):
         words = " ".join(start["command"])
         assert f"--ntasks={ranks}" in words
         assert " ".join(options) in words
+
+
+@pytest.mark.slow
+def test_a_layout_replaces_a_rank_per_socket_and_keeps_the_work_of_a_rank_per_core(
+    tmp_path: Path,
+) -> None:
+    """Two ranks instead of 64 have a cube of 96 x 32^(1/3) = 304.8 points along each edge."""
+    words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
+    for setting in ("nodes=8", "rank_per=socket", "layout=2x32"):
+        words += ["-S", setting]
+    reframe(tmp_path, "example_slurm", "amg", *words)
+    for treatment in plan_of(tmp_path, "amg")["treatments"]:
+        start = treatment["start"]
+        assert (start["ranks_per_node"], start["threads"]) == (2, 32)
+        assert "-n 305 305 305" in " ".join(start["command"])
 
 
 @pytest.mark.slow
