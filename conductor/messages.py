@@ -134,7 +134,7 @@ class WriterNews:
     transport: str | None = None
     #: How its bytes were counted; sent at the end of a watch.
     meter: MeterRecord | None = None
-    #: Why one of its ends has ended.
+    #: Why one of its ends has ended, or can do nothing.
     ended: str | None = None
 
 

@@ -28,8 +28,8 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     within_block = ("layout", "edge", "iterations", "working_set")
     rank_counts = tuple(edge**3 for edge in range(1, 41))
 
-    #: Elements along the edge of each rank's mesh. With a `layout`, a node has as many elements as
-    #: with the largest cube of ranks that have a core each.
+    #: Elements along the edge of each rank's mesh, for the largest cube of ranks that have a core
+    #: each. A `layout` with fewer ranks has larger meshes, so that a node has the same work.
     edge = variable(int, value=60)
 
     #: Iterations. The final origin energy after so many must be known (`ENERGY_SHARE`).

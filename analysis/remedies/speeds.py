@@ -89,12 +89,13 @@ class _Remedy:
 def remedy_speeds(run: RunData) -> pl.DataFrame:
     """Return a row for each remedy and each pair that has all four runs.
 
-    The speeds of the four runs are `off` and `on` without the remedy, and `off_with` and `on_with`
-    with it, in arbitrary units. Writes are made in `on` and `on_with`. `writer_rate_b_s` and
-    `writer_rate_b_s_with` are the rates of the writers. A remedy without such a pair has one row,
-    without speeds. A level that needs its own job, such as `--core-spec`, cannot be paired, since
-    jobs differ in nodes and time. It has a row for each allocation, which has the speeds either
-    without the remedy or with it.
+    The speeds of the four runs are `off` and `on` without the remedy, and `off_with` and
+    `on_with` with it, in arbitrary units. Levels of the writers share one baseline run, `off`.
+    Writes are made in `on` and `on_with`. `writer_rate_b_s` and `writer_rate_b_s_with` are the
+    rates of the writers. A remedy without such a pair has one row, without speeds. A level that
+    needs its own job, such as `--core-spec`, cannot be paired, since jobs differ in nodes and
+    time. It has a row for each allocation, which has the speeds either without the remedy or
+    with it.
     """
     return run.cached("speeds of remedies", lambda: _remedy_speeds(run))
 

@@ -351,11 +351,11 @@ class End:
 
     async def _watch_for_answer(self) -> None:
         """Report if the passive side does not answer, since the origin may wait for minutes."""
-        port, not_connecting_s = self.writer.port, clock.now_s()
+        port, last_not_connecting_s = self.writer.port, clock.now_s()
         while self.process.returncode is None and self._last_row_end_s is None:
             if not processes.is_connecting(port, self.process.pid):
-                not_connecting_s = clock.now_s()
-            elif clock.now_s() - not_connecting_s > UNANSWERED_S:
+                last_not_connecting_s = clock.now_s()
+            elif clock.now_s() - last_not_connecting_s > UNANSWERED_S:
                 self._report_end(
                     processes.PORT_UNANSWERED.format(port=port, address=self.writer.address)
                 )

@@ -368,8 +368,8 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
         remedy = f"its limit is {job_look.limit}: {parse.limit_remedy(job_look.limit)}"
     elif not job_look.job:
         remedy = parse.refusal_remedy(job_look.why or "") or (
-            "add what jobs need (--account=, --qos=) to access in configs/; with same_job in site/"
-            " the job is not heterogeneous"
+            "add what jobs need (--account=, --qos=) to access in configs/; if Slurm refuses"
+            " heterogeneous jobs, set origins.policy: same_job in site/"
         )
     elif NOT_STARTED_REASON in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"

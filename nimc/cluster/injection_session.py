@@ -1,9 +1,10 @@
 """Runs writers beside an application that `nimc` does not start itself: the command `nimc inject`.
 
-An *injection* is a session of such writers. The user may give a command, which runs beside the
-writes and ends them. The conductor starts the writers and this command. If the machine is one host,
-or if `nimc` was started in an allocation of Slurm, the conductor runs on this host, and the command
-has this terminal. Otherwise both run in a job (`injection_check`).
+An *injection* is a session of such writers. The user may give a command, such as one that starts
+the application. It runs beside the writes, and its end ends them. The conductor starts the writers
+and this command. If the machine is one host, or if `nimc` was started in an allocation of Slurm,
+the conductor runs on this host, and the command has this terminal. Otherwise both run in a job
+(`injection_check`).
 """
 
 from __future__ import annotations
@@ -300,10 +301,11 @@ class Progress:
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether it was handled.
 
-        A key before the writes have begun is not handled. If a command runs in this terminal, every
-        later key counts as handled, since the terminal has sent the signal to the command too.
-        Otherwise the first key interrupts a command in a job, whose end ends the writes. Without a
-        command, it ends the writes. A second such key is not handled.
+        A key that is not handled stops the injection, as a signal does. Such are keys before the
+        writes have begun, and a second key if no command runs in this terminal. If one does, it has
+        had the signal too, and every key counts as handled. Otherwise the first key interrupts the
+        command in the job, and the end of the command ends the writes. Without a command, the first
+        key ends the writes.
         """
         self._read_summary()
         if not self.has_begun:

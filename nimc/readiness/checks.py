@@ -31,7 +31,7 @@ from records.acceptance import DISTURBANCE_LIMITS, AcceptanceLimits
 from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
-from records.errors import InputError, MachineError
+from records.errors import InputError, MachineError, NimcError
 from records.files import reason_to_distrust, replace_text, require_owned
 from records.machine.site import Machine
 from records.programs import ask
@@ -371,7 +371,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
                 raise InputError(
                     f"{check.num_variants} variants; allowed: one value of each parameter"
                 )
-            # An instance is made, since the check's hooks may set these two attributes.
+            # An instance is made, since hooks may set valid_systems and valid_prog_environs.
             instance = check(variant_num=0)
             environs = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
@@ -437,5 +437,5 @@ def _error_line(error: Exception) -> str:
     """
     from reframe.core.exceptions import ReframeError
 
-    prefix = "" if isinstance(error, ReframeError | InputError) else f"{type(error).__name__}: "
+    prefix = "" if isinstance(error, ReframeError | NimcError) else f"{type(error).__name__}: "
     return f"{prefix}{error}".partition("\n")[0]
