@@ -173,6 +173,7 @@ def test_setup_says_why_pip_failed(tmp_path, printed, lines):
     ]
 
 
+@pytest.mark.slow
 def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
     """An environment module with the Python was removed, so the links to Python are broken."""
     for name in ("scripts/setup.sh", "requirements/base.lock"):

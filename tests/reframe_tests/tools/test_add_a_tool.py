@@ -43,6 +43,7 @@ def test_a_tool_takes_three_files():
     assert {step.path for step in steps(PAGE)} == {TOOL, TEST, DOCS}
 
 
+@pytest.mark.slow
 def test_the_tools_test_passes(checkout):
     output = run_python(checkout, "-m", "pytest", "-q", "-rN", TEST)
     assert re.search(r"\b4 passed", output)
