@@ -1,7 +1,7 @@
-"""Measures the cost of chaining samples, of keeping their outputs, and of verifying a run.
+"""Measures two costs of 10,000 samples: to chain them and keep their outputs, and to verify them.
 
-Both costs are those of 10,000 samples; the first is measured with 500. `run` starts
-`python -m bench.chain FOLDER`, which only verifies the run in FOLDER/run.
+The first is measured with 500 samples. `run` starts `python -m bench.chain FOLDER`, which only
+verifies the run in FOLDER/run.
 """
 
 import json

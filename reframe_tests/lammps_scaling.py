@@ -44,8 +44,8 @@ class lammps_scaling(lammps.lammps):
     #: of the text is used (`46k messages of 64KiB at 3GB/s`), else `rate`, else the link's rate.
     write = variable(str, value=_DEFAULT.write)
 
-    #: If `write` is a length: the share of it in which a writer without an application writes all
-    #: messages. Below 1, they also fit into the length if the application slows the writer.
+    #: If `write` is a length: how much a write has, as a share of what a writer without an
+    #: application writes in that time. Below 1, a slowed writer can still finish in time.
     fill = variable(float, value=_DEFAULT.fill)
 
     #: Mean time to interrupt of a unit (`counted_per_node`), such as `5y`. The default, empty,

@@ -14,8 +14,8 @@ from reframe_tests.workload import Near, Within, Workload
 class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     """Photons from a source in a corner, one rank per core or socket.
 
-    The number of zones grows with the largest square number of cores, so scaling is weak only from
-    one square number to another.
+    Zones are sized for the largest square number that is not above the number of cores, such as 16
+    for 20 cores. So the work of a core is the same only for square numbers.
 
     The problem is MCB's validation problem: its solution is known, so every run is verified.
     """

@@ -91,7 +91,7 @@ def fit_model(sweep: Sweep) -> Model:
         )
     local, local_reasons = _fit_placement(sweep.points_at(0, 0))
     remote = None
-    # Why parameters are undetermined: `local` or `remote` -> parameter -> reason.
+    # Why parameters are undetermined: `local` or `remote` -> parameter, or `all` -> reason.
     reasons = {"local": local_reasons}
     remote_node = sweep.numa_per_socket  # the first one of the second socket
     if sweep.numa_nodes <= remote_node:
@@ -495,7 +495,7 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
         if n_seq is not None and n_par >= n_seq:
             reasons["delta_l_b_s"] = f"n_par_max ({n_par}) is not below n_seq_max ({n_seq})"
         if n_seq is not None and max(n_par, n_seq) >= most_cores:
-            reason = f"no number of cores beyond both maxima ({most_cores}) was measured"
+            reason = f"no number of cores beyond the larger maximum ({most_cores}) was measured"
             reasons["delta_r_b_s"] = reason
             if n_par > n_seq:
                 reasons["t_par_max2_b_s"] = reason

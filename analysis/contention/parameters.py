@@ -87,7 +87,7 @@ class Model:
     #: `local` or `remote` -> largest number of cores measured there, if this is below `cores`.
     #: Beyond this number, only communications alone are predicted.
     reach: dict[str, _CountInSocket] = field(default_factory=dict)
-    #: `local` or `remote` -> parameter -> why it is unknown.
+    #: `local` or `remote` -> parameter, or `all` if none is known -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)

@@ -32,10 +32,10 @@ Values = NDArray[np.float64]
 MAX_RANKED_PAIRS = 500
 #: Thresholds of the rank statistic, each as (deviations, offset): a threshold is `deviations` times
 #: the statistic's standard deviation, plus `offset`. The statistic falls while the shift rises, in
-#: steps of 1 if all pairs have two baseline runs. The search finds the largest shift at which the
-#: statistic is above each threshold. The shifts of the first and the last threshold are the ends of
-#: the interval. Between the shifts of the other two, the statistic counts as zero; the middle of
-#: these two is the estimate.
+#: steps of 1 if all pairs have two baseline runs. For each threshold, the search finds
+#: the largest shift at which the statistic is above it. The shifts of the first and the last
+#: threshold are the ends of the interval. Between the shifts of the other two, the statistic counts
+#: as zero; the middle of these two is the estimate.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26

@@ -69,11 +69,12 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
         description.append(",".join(f"{name}={level}" for name, level in levels.items()))
     if size_b:
         # The paper explains the result of CNS by its working set.
-        description.append(f"({quantity(size_b, 'B', 3)} a rank)")
+        user = "thread" if row.workload == "stream" else "rank"
+        description.append(f"({quantity(size_b, 'B', 3)} a {user})")
     return {
         "application": PAPER_NAMES[row.workload],
         "machine": " ".join(description),
-        # Number of runs of the mean with fewer runs: at most ten, as in the paper.
+        # Number of runs of each mean, at most ten as in the paper; the smaller one if they differ.
         "n": min(baseline_runs.height, treated_runs.height, RUNS_IN_MEAN),
         "off_mean": off_mean,
         "off_sd": off_sd,

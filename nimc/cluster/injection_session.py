@@ -301,11 +301,11 @@ class Progress:
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether it was handled.
 
-        A key that is not handled stops the injection, as a signal does. Such are keys before the
-        writes have begun, and a second key if no command runs in this terminal. If one does, it has
-        had the signal too, and every key counts as handled. Otherwise the first key interrupts the
-        command in the job, and the end of the command ends the writes. Without a command, the first
-        key ends the writes.
+        Before the writes have begun, no key is handled. After that, every key is handled if a
+        command runs in this terminal, since this command has had the signal too. Otherwise only the
+        first key is handled. It interrupts the command in the job, whose end ends the writes.
+        Without a command, it ends the writes. A key that is not handled stops the injection, as a
+        signal does.
         """
         self._read_summary()
         if not self.has_begun:

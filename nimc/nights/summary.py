@@ -49,7 +49,8 @@ class NightAlarm:
     source: str
     #: The alarm in words.
     text: str
-    #: Whether an earlier night raised the alarm, or an earlier start of this night sent it.
+    #: Whether an earlier night raised the alarm (`history` only), or an earlier start of this night
+    #: sent it.
     known: bool = False
 
 

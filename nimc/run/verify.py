@@ -35,7 +35,8 @@ from reframe_tests import workload
 from reframe_tests.workload import Workload
 
 #: `broken`: a file cannot be read, or the chain or a digest shows that it was changed later.
-#: `contradicted`: a value differs from another record, from the output or from the series.
+#: `contradicted`: a value breaks a rule of records, or differs from another record, from the output
+#: or from the series.
 #: `unproven`: something cannot be verified, which is no fault.
 FindingKind = Literal["broken", "contradicted", "unproven"]
 

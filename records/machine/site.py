@@ -220,8 +220,8 @@ class Machine(Record):
     device: _Word | None = None
     #: More options of both ends of `perftest`, such as `--tclass=106`.
     perftest_options: list[_PerftestOption] = []
-    #: RDMA devices of a node. The levels `nic0`, `nic1`, ... of `writer_rail` and `mpi_rail` are
-    #: these, in this order. If there are any, `device` is one of them.
+    #: RDMA devices or network interfaces of a node. The levels `nic0`, `nic1`, ... of `writer_rail`
+    #: and `mpi_rail` are these, in this order. If there are any, `device` is one of them.
     rails: list[Rail] = []
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
@@ -338,8 +338,8 @@ class Machine(Record):
     def nic_node(self) -> int:
         """Return the NUMA node of the writers' network interface.
 
-        If the node is unknown, and origin and target share this host, whose facts were detected,
-        the node of the origin's cores is returned. Otherwise raises InputError for an unknown node.
+        An unknown node is taken to be that of the origin's cores, if origin and target share this
+        host and its facts were detected. Raises InputError for any other unknown node.
         """
         facts = self.node_facts()
         if len(facts.numa_nodes) == 1:
@@ -408,8 +408,9 @@ class Machine(Record):
         free_cores = origin_cores if reserved is None else reserved
         if len(cpus) <= free_cores or len(cpus) < origin_cores:
             raise InputError(
-                f"machine {self.name!r}: too few usable CPUs ({len(cpus)}): {free_cores} reserved,"
-                f" and {origin_cores} for the origin (origins.cores)"
+                f"machine {self.name!r}: too few usable CPUs ({len(cpus)}); allowed: more than the"
+                f" {free_cores} reserved, and at least the {origin_cores} of the origin"
+                " (origins.cores)"
             )
         return cpus[: len(cpus) - free_cores], cpus[-origin_cores:]
 

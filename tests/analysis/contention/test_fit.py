@@ -244,7 +244,7 @@ def test_the_total_beyond_both_maxima_is_unknown_if_no_larger_number_of_cores_wa
     assert (model.local.n_par_max, model.local.n_seq_max) == (128, 8)
     for name in ("t_par_max2_b_s", "delta_r_b_s"):
         assert getattr(model.local, name) is None
-        assert "beyond both maxima (128)" in model.unidentified["local"][name]
+        assert "beyond the larger maximum (128)" in model.unidentified["local"][name]
     assert predict(model, 0, 0).comm_par_b_s == pytest.approx([10e9] * 128, rel=1e-3)
 
 
