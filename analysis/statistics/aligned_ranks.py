@@ -97,7 +97,7 @@ def shifts(log_times: Values) -> Values:
 def standard_score(values: Values) -> Values:
     """Return the rank statistic of `values` (..., pairs) / its standard deviation, shape (...).
 
-    The statistic is reduced by half a step (correction for continuity). If the score is beyond the
+    The absolute statistic is reduced by 1/2 (correction for continuity). If the score is beyond the
     normal quantile, the interval of `shifts` does not contain zero.
     """
     return _score_at(with_zero_baselines(values), np.zeros(values.shape[:-1]))
@@ -122,8 +122,9 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     differences = treated - mean
     low, high = differences.min(axis=-1) - margin, differences.max(axis=-1) + margin
     # Of a shift, 1/2 goes to the treated run of a pair with one baseline run, and 2/3 to that of a
-    # pair with two. So two treated runs may still swap ranks at a shift outside of this range, up
-    # to three times the spread of the differences beyond the extreme difference.
+    # pair with two. So with pairs of both kinds, two treated runs may still swap ranks outside of
+    # `low` to `high`, up to three times the spread of the differences further. An end is moved out
+    # that far unless the score there is already beyond the normal quantile.
     further = margin + 3 * np.ptp(differences, axis=-1)
     low = np.where(_score_at(log_times, low) > NORMAL_QUANTILE, low, low - further)
     high = np.where(_score_at(log_times, high) < -NORMAL_QUANTILE, high, high + further)

@@ -22,10 +22,10 @@ from analysis.subjects.paired_roles import (
 def _losses(run: RunData) -> pl.DataFrame:
     """A row per pair and kind of stalls: the extra cycles, and the extra stalls.
 
-    The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role`.
+    The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role` (`paired_roles`).
 
-    Only treatments that slow down the runs that a tool wrapped are included: those whose slowdown
-    has its whole interval above 1.
+    Only treatments are included whose slowdown, measured with the tool, has its whole interval
+    above 1.
     """
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1
@@ -57,8 +57,8 @@ _SENTENCE_START = (
 LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
-    text="Share of stalls among the cycles that traffic adds, for treatments that make the runs"
-    " that a tool wrapped slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled"
+    text="Share of stalls among the cycles that traffic adds, for treatments that slow"
+    " down the runs with a tool; median over pairs. 'Memory stalls' wait for memory. 'Stalled"
     " cycles' are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the event with"
     " this name differs between processors (docs/tools.md).",
     rows=_losses,

@@ -28,8 +28,9 @@ from records.arms import arm_and_levels
 
 
 def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow]]) -> pl.DataFrame:
-    """The published rows, and a row per treatment that writes as in the paper and has an interval.
+    """The published rows, and a row per treatment that can be compared with them.
 
+    Such a treatment writes as in the paper, its case has one node, and its slowdown an interval.
     `published` has the published rows of each workload. The table is empty if the run has no such
     treatment.
     """
@@ -69,8 +70,8 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
         description.append(",".join(f"{name}={level}" for name, level in levels.items()))
     if size_b:
         # The paper explains the result of CNS by its working set.
-        user = "thread" if row.workload == "stream" else "rank"
-        description.append(f"({quantity(size_b, 'B', 3)} a {user})")
+        owner = "thread" if row.workload == "stream" else "rank"
+        description.append(f"({quantity(size_b, 'B', 3)} a {owner})")
     return {
         "application": PAPER_NAMES[row.workload],
         "machine": " ".join(description),
@@ -121,8 +122,8 @@ def _table_question(
         text="Means are over ten runs a side, or over all if there are fewer; those of rates are"
         " harmonic. They have no interval: prefer the paired slowdown. Problem sizes, versions and"
         " compilers differ from the paper's: compare slowdowns, not rates or times. The picture at"
-        " the top shows the slowdowns measured here, and those of figure 3 of Groves, Grant and"
-        " Arnold (2016)."
+        " the top shows slowdowns measured here beside those of figure 3 of Groves, Grant and"
+        " Arnold (2016) for the same workloads."
         f"{remark}",
         rows=lambda run: _comparison_rows(run, published),
         by=("application", "machine", "source"),

@@ -179,10 +179,15 @@ def test_cores_are_split_between_application_and_origin(monkeypatch):
 def test_one_core_cannot_be_split(monkeypatch):
     one = local_with_cores(monkeypatch, [3], policy="same_host")
     for reserved in (None, 1):
-        with pytest.raises(InputError, match=r"CPUs \(1\): 1 reserved, and 1 for the origin"):
+        with pytest.raises(
+            InputError,
+            match=r"CPUs \(1\); allowed: more than the 1 reserved, and at least the 1 of",
+        ):
             one.split_cpus(reserved)
     two = local_with_cores(monkeypatch, [3], policy="same_host", cores=2)
-    with pytest.raises(InputError, match=r"CPUs \(1\): 0 reserved, and 2 for the origin"):
+    with pytest.raises(
+        InputError, match=r"CPUs \(1\); allowed: more than the 0 reserved, and at least the 2 of"
+    ):
         two.split_cpus(0)  # the origin needs two cores, but there is only one
 
 
