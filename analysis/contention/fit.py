@@ -125,7 +125,8 @@ def _can_be_fitted(points: list[Point]) -> bool:
     """Return whether a point has both sides together, or there are only computations.
 
     There are only computations if no point has a rate of communications, and one has a rate of
-    computations alone."""
+    computations alone.
+    """
     if any(None not in (point.comp_par_b_s, point.comm_par_b_s) for point in points):
         return True
     if any(point.comm_par_b_s is not None or point.comm_alone_b_s is not None for point in points):
@@ -291,7 +292,8 @@ def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
 def _knee(uncontended: Parameters) -> float:
     """Return the number of cores at which computations alone reach their plateau.
 
-    It is 0 if the plateau is unknown."""
+    It is 0 if the plateau is unknown.
+    """
     return (uncontended.t_seq_max_b_s or 0.0) / (uncontended.b_comp_seq_b_s or math.inf)
 
 
@@ -347,7 +349,8 @@ def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
 def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
     """Return the parameters with the two maxima, and with the three numbers of `_basis`.
 
-    If computations alone reach no plateau, those that refer to `n_seq_max` stay None."""
+    If computations alone reach no plateau, those that refer to `n_seq_max` stay None.
+    """
     if n_par > n_seq:
         t_par, t_par2, delta_r = map(float, solution)
         delta_l = 0.0

@@ -42,12 +42,15 @@ class MachineHistory:
     below_reference: list[BelowReference] = field(default_factory=list)
     #: Facts of the header of its latest run; empty if the run is missing.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    #: True if writes of its latest run were emulated.
-    emulated: bool = False
-    #: All its runs whose writes were emulated.
+    #: Its runs whose writes were emulated.
     emulated_runs: frozenset[str] = frozenset()
     #: Run -> address of its report, relative to the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def emulated(self) -> bool:
+        """Return whether writes of its latest run were emulated."""
+        return bool(self.emulated_runs) and self.nights["run"][-1] in self.emulated_runs
 
 
 def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:

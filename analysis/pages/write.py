@@ -52,7 +52,6 @@ def machine_histories(
             if (report := path / "report" / "report.html").exists()
         }
         last_run = rows["run"][-1]
-        emulated_runs = frozenset(rows.filter("emulated")["run"])
         histories.append(
             MachineHistory(
                 machine=machine,
@@ -63,8 +62,7 @@ def machine_histories(
                     case for case in surveyed.below_reference if case.machine == machine
                 ],
                 facts=_facts(paths.get(last_run)),
-                emulated=last_run in emulated_runs,
-                emulated_runs=emulated_runs,
+                emulated_runs=frozenset(rows.filter("emulated")["run"]),
                 reports=reports,
             )
         )

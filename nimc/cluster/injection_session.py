@@ -114,8 +114,8 @@ def inject(
 
     `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
     file system that the nodes share. When this function ends, this folder is removed, and all
-    processes and jobs that the function started have ended. Raises InputError,
-    MachineError if writers cannot start, and Stopped if a signal arrives before they write.
+    processes and jobs that the function started have ended. Raises InputError, MachineError if
+    writers cannot start, and Stopped if a signal arrives before they write.
     """
     processes.become_subreaper()
     make_named_folder(results)

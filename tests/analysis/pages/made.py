@@ -63,7 +63,6 @@ def made_history(machine: str, *, emulated: bool = False, cases: int = CASES) ->
         nights=nights,
         alarms=surveyed.alarms,
         watched=surveyed.watched,
-        emulated=emulated,
         emulated_runs=frozenset(nights["run"] if emulated else ()),
         reports=reports,
     )
