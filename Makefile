@@ -13,10 +13,10 @@ NIMC_EXTRAS ?= wheels ucx
 campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
-# `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds slow
-# tests and a browser's (test-slow), and, one by one, those that need Slurm or Spack (test-clusters) and
-# those on virtual machines (test-guests).
-JOBS ?= 2
+# `make test` needs neither root, cluster nor browser. `make test-all` adds slow tests and a browser's
+# (test-slow), and, one by one, those that need Slurm or Spack (test-clusters) and those on virtual
+# machines (test-guests). JOBS processes share the tests, for two cores: at any time some of them wait.
+JOBS ?= 3
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest

@@ -379,12 +379,18 @@ class Hub:
         """Receive the reports of an agent until its connection is closed."""
         agent_wire = await wire.open_wire(connection)
         try:
+            await self._receive_reports(agent_wire)
+        finally:
+            agent_wire.close()
+
+    async def _receive_reports(self, agent_wire: wire.Wire) -> None:
+        """Receive the greeting of an agent, then its reports until it is gone."""
+        try:
             hello = messages.decode_report(await agent_wire.receive())
         except wire.WireError:
-            hello = None
+            return
         # Each node has one agent.
         if not isinstance(hello, messages.Hello) or hello.node in self._links:
-            agent_wire.close()
             return
         link = self._links[hello.node] = _Link(wire=agent_wire, node=hello.node, facts=hello.facts)
         await self._notify_waiters()
