@@ -8,6 +8,7 @@ it stops everything and exits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -197,7 +198,8 @@ async def run() -> None:
     interface = os.environ.get(wire.INTERFACE_VARIABLE)
     source_address = wire.interface_address(interface) if interface else None
     connection = await wire.connect(conductor_host, int(port), secret, source_address)
-    await Agent(connection, Path(os.environ[wire.LOGS_VARIABLE])).serve()
+    with contextlib.closing(connection):
+        await Agent(connection, Path(os.environ[wire.LOGS_VARIABLE])).serve()
 
 
 def main() -> None:
