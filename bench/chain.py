@@ -31,7 +31,7 @@ _SHORTEST_RUN_S = 2.0
 _MAX_SHARE = 0.01
 #: Number of samples that are stored twice, with the chain and without it, in turn.
 _STORED_COUNT = 500
-#: Number of treatments of the made runs: the baseline, and those that are paired with it.
+#: Number of treatments of the synthetic runs: the baseline, and those that are paired with it.
 _TREATMENT_COUNT = 1 + len(STREAM.effects)
 
 
@@ -58,18 +58,18 @@ def _storing_s(folder: Path) -> tuple[float, float]:
     The JSON is that of the sample and of its counters. Both are means over samples, seconds.
     """
     pairs = _STORED_COUNT // _TREATMENT_COUNT
-    made_samples = [with_figures(sample) for sample in samples(STREAM, pairs=pairs)]
+    synthetic_samples = [with_figures(sample) for sample in samples(STREAM, pairs=pairs)]
     logs = folder / "with/logs/stream/0"
     logs.mkdir(parents=True)
     store = Store(folder / "with", STREAM.name)
     chained_s = unchained_s = 0.0
-    for number, sample in enumerate(made_samples):
+    for number, sample in enumerate(synthetic_samples):
         output = logs / f"{number}.out"
         output.write_text(output_of(sample.as_dict()))
         chained_s += cost_of(partial(store.append, sample, counter_rows(sample), [output])).wall_s
         records_of_files = counter_rows(sample), [sample.as_dict()]
         unchained_s += cost_of(partial(_append, folder, records_of_files)).wall_s
-    return chained_s / len(made_samples), unchained_s / len(made_samples)
+    return chained_s / len(synthetic_samples), unchained_s / len(synthetic_samples)
 
 
 def _append(folder: Path, records_of_files: Iterable[list[dict[str, Any]]]) -> None:

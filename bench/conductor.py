@@ -34,7 +34,7 @@ class nothing(rfm.RunOnlyRegressionTest):
 
 def run() -> list[BenchRow]:
     """Compare the same binary on the same cores, started in both ways, in alternating order."""
-    app_cpus, origin_cpus = site.load("localhost").split_cpus()
+    app_cpus, origin_cpus = site.load("localhost").split_cores()
     with tempfile.TemporaryDirectory() as folder:
         binary = _compile(Path(folder))
         ratios, gaps_s = [], []

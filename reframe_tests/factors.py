@@ -163,14 +163,14 @@ def app_cores(
 
     If the writers run on other nodes, Slurm takes `core_spec` cores away first. Raises InputError.
     """
-    app_cpus, _ = machine.split_cpus(None if reserved_cores < 0 else reserved_cores)
+    app_cpus, _ = machine.split_cores(None if reserved_cores < 0 else reserved_cores)
     if app_cpus:
         return len(app_cpus)
     return machine.node_facts().cores - core_spec - max(reserved_cores, 0)
 
 
 def _why_no_core_left(machine: Machine, level: Level) -> str | None:
-    cores = len(machine.usable_cpus()) or machine.node_facts().cores
+    cores = len(machine.usable_cores()) or machine.node_facts().cores
     if isinstance(level, int) and level >= cores:
         return f"leaves no core of {cores} on {machine.name} for the application"
     return None

@@ -16,7 +16,10 @@ _DEFAULT = scaling.ScaleRequest(nodes=1)
 
 @rfm.simple_test
 class lammps_scaling(lammps.lammps):
-    """3D Lennard-Jones melt, 32,000 atoms per rank, on `nodes` target nodes."""
+    """3D Lennard-Jones melt on `nodes` target nodes.
+
+    It has 32,000 atoms per rank if no cores are reserved. Reserved cores leave its size unchanged.
+    """
 
     workload = "lammps_scaling"
     tags = {"scaling"}
@@ -35,8 +38,8 @@ class lammps_scaling(lammps.lammps):
     #: Number of units per target node. The arm `daly` has as many writers as Daly's estimate gives
     #: for all units. The arm `constant` has a writer for a constant share of the units, 0.2 %.
     #: Each unit has `node_mtti` as its mean time to interrupt. With 1, the units are nodes. With
-    #: the default, 0, they are ranks, as in Groves, Grant and Arnold (2016), whose nodes had 16
-    #: ranks each.
+    #: the default, 0, they are the ranks of a node whose only free cores are `spare_cores`, as in
+    #: Groves, Grant and Arnold (2016), whose nodes had 16 ranks each.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
     #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. The length
@@ -44,8 +47,8 @@ class lammps_scaling(lammps.lammps):
     #: of the text is used (`46k messages of 64KiB at 3GB/s`), else `rate`, else the link's rate.
     write = variable(str, value=_DEFAULT.write)
 
-    #: If `write` is a length: how much a write has, as a share of what a writer without an
-    #: application writes in that time. Below 1, a slowed writer can still finish in time.
+    #: If `write` is a length: bytes of a write, as a share of the bytes that a writer without an
+    #: application writes in this length. Below 1, a slowed writer can still finish in time.
     fill = variable(float, value=_DEFAULT.fill)
 
     #: Mean time to interrupt of a unit (`counted_per_node`), such as `5y`. The default, empty,
@@ -63,8 +66,8 @@ class lammps_scaling(lammps.lammps):
     #: machine's (`proof` in site/).
     tolerance_s = variable(float, value=_DEFAULT.tolerance_s)
 
-    #: Largest share of the writing that may be missing or not planned. The default, 0, takes the
-    #: machine's (`proof` in site/).
+    #: Largest share of the planned writing that may be missing, or that may be written beyond the
+    #: plan. The default, 0, takes the machine's (`proof` in site/).
     allowed_share = variable(float, value=_DEFAULT.allowed_share)
 
     def lay_out(self):
@@ -81,8 +84,8 @@ class lammps_scaling(lammps.lammps):
 
 
 # The short form has one target node, and one origin node unless they are the same host. For one
-# node, Daly's estimate is 0 writers, so `writers` sets 1. A write has half of the messages that fit
-# into it without an application, since the application may share its processors with the writer.
+# node, Daly's estimate is 0 writers, so `writers` sets 1. A write has half of the bytes that its
+# length allows without an application, since the application may share its cores with the writer.
 add_short_form(
     lammps_scaling,
     arms=["off", "daly", "aa"],

@@ -219,9 +219,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     def split_cores(self) -> None:
         """Split the cores between application and origin, as `reserved_cores` says."""
         reserved = None if self.reserved_cores < 0 else self.reserved_cores
-        self.app_cpus, self.origin_cpus = self.machine.split_cpus(reserved)
+        self.app_cpus, self.origin_cpus = self.machine.split_cores(reserved)
         available = app_cores(self.machine, self.reserved_cores, self.core_spec)
-        usable = len(self.machine.usable_cpus()) or self.node_facts.cores
+        usable = len(self.machine.usable_cores()) or self.node_facts.cores
         #: Cores per node on which the application is laid out.
         self.app_cores = self.layout_cores or available
         #: Cores per node for which the problem is sized: reserved cores do not change it.

@@ -14,8 +14,8 @@ from reframe_tests.workload import Near, Within, Workload
 class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     """Photons from a source in a corner, one rank per core or socket.
 
-    Zones are sized for the largest square number that is not above the number of cores, such as 16
-    for 20 cores. So the work of a core is the same only for square numbers.
+    The number of zones fits the largest square number that is not above the number of cores, such
+    as 16 for 20 cores. So the work of a core is the same only for square numbers.
 
     The problem is MCB's validation problem: its solution is known, so every run is verified.
     """
@@ -59,7 +59,7 @@ WORKLOAD = Workload(
     proof={
         "the program ended ('done!')": r"^done!$",
         # The error is 0.05 with 12 particles per zone, and 0.018 with 125. It falls with the
-        # inverse root of the number of particles, down to the error due to the zones' size.
+        # inverse root of the number of particles, down to the error due to the size of a zone.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),
         "rate consistent with the printed rate": Near(
             "rate_1_s", lambda numbers: numbers.printed_1_s, 1e-4

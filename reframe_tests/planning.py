@@ -174,7 +174,7 @@ def plan_of_block(
     """
     reserved = request.levels.get("reserved_cores", DEFAULT_RESERVED_CORES)
     reserved_cores = reserved if isinstance(reserved, int) and reserved >= 0 else None
-    _, origin_cpus = machine.split_cpus(reserved_cores)
+    _, origin_cpus = machine.split_cores(reserved_cores)
     origins = machine.origins
     if scale:
         origins = machine.with_origins(scale.origins or 1).origins

@@ -16,7 +16,7 @@ _LARGE_B = 355 * 11_303 * (6 * 8 + 8 + 355 * 4)
 
 @rfm.simple_test
 class xsbench(ProgramTest, ThreadsMixin):
-    """Lookups of cross-sections, one rank per core."""
+    """Lookups of cross-sections; unless `layout` says otherwise, one rank per core."""
 
     workload = "xsbench"
     stack = "proxyapps"

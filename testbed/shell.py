@@ -14,7 +14,7 @@ from records.programs import START_FOLDER, ask, last_line
 
 #: PATH with the folders of daemons (`sbin`), which not every user has on it.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
-_MISSING_TEXT = "{} is missing: site/minicluster/install.sh installs it"
+_MISSING_TEXT = "{} is missing: site/minicluster/install.sh installs it, or names its package"
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -97,7 +97,9 @@ def fit_model(sweep: Sweep) -> Model:
     if sweep.numa_nodes <= remote_node:
         reasons["remote"] = {"all": "the machine has no NUMA node on another socket"}
     elif not _can_be_fitted(sweep.points_at(remote_node, remote_node)):
-        reasons["remote"] = {"all": f"no point has both sides on node {remote_node}"}
+        reasons["remote"] = {
+            "all": f"node {remote_node}: no point has computations and communications together"
+        }
     else:
         remote, reasons["remote"] = _fit_placement(sweep.points_at(remote_node, remote_node))
     calibrated_nodes = {"local": 0}
@@ -122,7 +124,7 @@ def fit_model(sweep: Sweep) -> Model:
 
 
 def _can_be_fitted(points: list[Point]) -> bool:
-    """Return whether a point has both sides together, or there are only computations.
+    """Return whether a point has computations and communications together, or all lack the latter.
 
     There are only computations if no point has a rate of communications, and one has a rate of
     computations alone.
@@ -305,7 +307,7 @@ def _capacities(
     The total is min(demand, T(n)), whatever the share of communications. The capacity T is linear
     in the three numbers (`_basis`). So the numbers follow from least squares over the saturated
     totals, reweighted ROUNDS times for Cauchy's loss. The loss is infinite if the flat part of T
-    has no saturated total, or if T grows with more cores.
+    has no saturated total, or if T exceeds its flat part by more than twice the assumed noise.
     """
     demand = n * or_nan(uncontended.b_comp_seq_b_s) + or_nan(uncontended.b_comm_seq_b_s)
     basis = _basis(n, pairs)
@@ -456,7 +458,10 @@ def _with_total_at_n_seq(p: Parameters) -> Parameters:
 
 
 def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, dict[str, str]]:
-    """Return the parameters, None if the sweep does not determine them, and why each is None."""
+    """Return the parameters, and why some are unknown.
+
+    A parameter that the sweep does not determine is None. Each of them has its reason.
+    """
     # The parameters of the capacity, and those that need it.
     capacity_parameters = [
         *(name for name in CONTINUOUS_PARAMETERS if name not in RATES_ALONE),

@@ -44,8 +44,8 @@ class Parameters:
     n_par_max: _CountInSocket | None
     #: This largest sum, the total rate.
     t_par_max_b_s: Rate | None
-    #: Total rate with `n_seq_max` cores. If `n_par_max` is larger, it is the rate at `n_seq_max` on
-    #: the line that holds beyond `n_par_max`.
+    #: Total rate with `n_seq_max` cores. If `n_par_max` is larger, the rate is not measured: the
+    #: line that holds beyond `n_par_max` is extended back to `n_seq_max`.
     t_par_max2_b_s: Rate | None
     #: Number of computing cores at which computations alone have their largest rate.
     n_seq_max: _CountInSocket | None
@@ -80,7 +80,7 @@ class Model:
     #: Number of NUMA nodes of the machine.
     numa_nodes: Annotated[int, Field(ge=1, le=MAX_NUMA_NODES)]
     local: Parameters
-    #: None if no NUMA node on another socket exists, or none was measured.
+    #: None if no NUMA node on another socket exists, or if the points there cannot be fitted.
     remote: Parameters | None
     #: True if the parameters come from the literature.
     published: bool = False
@@ -213,7 +213,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
             last_node = model.numa_nodes - 1
             raise InputError(f"{option} {node}: {model.name} has NUMA nodes 0 to {last_node}")
         if node >= model.numa_per_socket and model.remote is None:
-            raise InputError(f"{option} {node}: no remote placement was measured on {model.name}")
+            raise InputError(f"{option} {node}: {model.name} has no fitted remote placement")
     n = np.arange(1, model.cores + 1)
     same_node = comp_node == comm_node
     comp_parameters, comp_calibration = _parameters(model, comp_node), model.calibration(comp_node)

@@ -2,10 +2,11 @@
 
 docs/method.md#slowdown describes test, estimate and interval. If each pair has one baseline run,
 the test is that of Wilcoxon's signed ranks, with the scores 1/2, 3/2, ... in place of the ranks 1,
-2, ... The interval covers the true ratio as promised from six pairs on.
+2, ... From six pairs on, the interval covers the true ratio with a probability of 95 %.
 `python -m tests.studies.verdicts` simulates this coverage.
 
-The estimate and the ends of the interval are found together, by bisection of the range of shifts.
+A shift is a number that is subtracted from the logarithms of all treated times. The estimate and
+the ends of the interval are shifts. Bisection finds all of them together.
 Arrays may have any leading dimensions, so that one search handles many simulated nights.
 """
 
@@ -98,7 +99,7 @@ def standard_score(values: Values) -> Values:
     """Return the rank statistic of `values` (..., pairs) / its standard deviation, shape (...).
 
     The absolute statistic is reduced by 1/2 (correction for continuity). If the score is beyond the
-    normal quantile, the interval of `shifts` does not contain zero.
+    normal quantile, the interval of `shifts` does not contain zero, unless values are exactly zero.
     """
     return _score_at(with_zero_baselines(values), np.zeros(values.shape[:-1]))
 
@@ -113,18 +114,19 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     """Return the ends of the range of shifts that is searched.
 
     The ends of the interval lie in this range. If all pairs have the same number of baseline
-    runs, then every treated run ranks above every baseline run at any smaller shift, and below
-    at any larger shift.
+    runs, then at any shift below the range every treated run ranks above every baseline run, and
+    at any shift above the range below every baseline run.
     """
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
     margin = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _RANGE_MARGIN
     differences = treated - mean
     low, high = differences.min(axis=-1) - margin, differences.max(axis=-1) + margin
-    # Of a shift, 1/2 goes to the treated run of a pair with one baseline run, and 2/3 to that of a
-    # pair with two. So with pairs of both kinds, two treated runs may still swap ranks outside of
-    # `low` to `high`, up to three times the spread of the differences further. An end is moved out
-    # that far unless the score there is already beyond the normal quantile.
+    # The runs of a pair are ranked by their differences from the pair's mean. In this difference, a
+    # shift of 1 moves the treated run by 1/2 in a pair with one baseline run, and by 2/3 in a pair
+    # with two. So with pairs of both kinds, two treated runs may still swap ranks outside of `low`
+    # to `high`, up to three times the spread of the differences further. An end is moved out that
+    # far unless the score there is already beyond the normal quantile.
     further = margin + 3 * np.ptp(differences, axis=-1)
     low = np.where(_score_at(log_times, low) > NORMAL_QUANTILE, low, low - further)
     high = np.where(_score_at(log_times, high) < -NORMAL_QUANTILE, high, high + further)

@@ -24,8 +24,8 @@ def _losses(run: RunData) -> pl.DataFrame:
 
     The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role` (`paired_roles`).
 
-    Only treatments are included whose slowdown, measured with the tool, has its whole interval
-    above 1.
+    It has only the treatments with a shown slowdown: in the runs that the counting tool wrapped,
+    the interval of the slowdown lies above 1.
     """
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1
@@ -57,10 +57,10 @@ _SENTENCE_START = (
 LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
-    text="Share of stalls among the cycles that traffic adds, for treatments that slow"
-    " down the runs with a tool; median over pairs. 'Memory stalls' wait for memory. 'Stalled"
-    " cycles' are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the event with"
-    " this name differs between processors (docs/tools.md).",
+    text="Share of stalls among the cycles that traffic adds, for treatments whose slowdown is"
+    " shown in runs with a counting tool; median over pairs. 'Memory stalls' wait for memory."
+    " 'Stalled cycles' are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the"
+    " event with this name differs between processors (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},

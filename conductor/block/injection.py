@@ -80,7 +80,7 @@ class InjectionRequest:
     #: files in the logs.
     streams: list[int] = field(default_factory=list)
     #: The terminal's foreground process group, which the command joins; None: a group of its own.
-    group: int | None = None
+    foreground_group: int | None = None
     #: The process of this host that removes the run's folder; None if it is on another host.
     owner_pid: int | None = None
 
@@ -134,7 +134,7 @@ class Command:
                     stdin=None if self._request.streams else asyncio.subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
-                    group=self._request.group,
+                    group=self._request.foreground_group,
                 )
             except OSError as error:
                 self.start_s = None
@@ -165,7 +165,7 @@ class Command:
         if self.process is None:
             return
         with suppress(ProcessLookupError):
-            if self._request.group is None:
+            if self._request.foreground_group is None:
                 os.killpg(self.process.pid, signum)
             else:
                 self.process.send_signal(signum)
@@ -494,7 +494,7 @@ async def conduct(request: InjectionRequest) -> None:
                 raise
         await injection.command.wait()
     except asyncio.CancelledError:
-        injection.fail("stopped by a signal before the writes were checked", "stop")
+        injection.fail("stopped by a signal before the last writes were checked", "stop")
         raise
     finally:
         await injection.command.stop()

@@ -49,17 +49,20 @@ def campaigns_command(machine: str, results: Path) -> Answer:
     if cannot_run := [row["campaign"] for row in rows if row["why"]]:
         plan_command = command("plan", cannot_run[0], "--machine", machine)
         parts.append(
-            prose(f"cannot run: `{plan_command}` gives the reason, and likewise for the others")
+            prose(f"cannot run: `{plan_command}` gives the reason, and so for each of these")
         )
     parts.append(prose(_DURATION_LEGEND, dim=True))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
 
 def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
-    """Return a row: a campaign's shortest and longest duration, or why it cannot run."""
-    title = str(yaml_file.load(file).data.get("title", ""))
-    row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATION_KEYS)}
+    """Return a row: a campaign's shortest and longest duration, and why it cannot run, if so.
+
+    The durations are None if the campaign's file is invalid or asks for what does not exist.
+    """
+    row = {"campaign": file.stem, "title": "", **dict.fromkeys(_DURATION_KEYS)}
     try:
+        row["title"] = str(yaml_file.load_mapping(file).data.get("title", ""))
         request = with_past_lengths(load_request(file, machine), results)
         feasibility = request.feasibility()
         sums = request.plan(feasibility.omission_reasons).sums

@@ -164,7 +164,7 @@ def injection_request(
         output=str(output.absolute()),
         command_folder=os.getcwd(),
         length_s=writes.length_s,
-        group=os.getpgrp() if on_this_host and _in_foreground() else None,
+        foreground_group=os.getpgrp() if on_this_host and _in_foreground() else None,
         owner_pid=os.getpid() if on_this_host else None,
     )
 
@@ -276,7 +276,7 @@ class Progress:
         self._folder = folder
         self._machine = machine
         self._output = Path(request.output)
-        self._in_terminal = request.group is not None
+        self._in_terminal = request.foreground_group is not None
         self.tell = tell
         self._stop_requested = False
         #: Output file of a command in a job -> number of its bytes that were already copied here.
@@ -377,7 +377,8 @@ class Progress:
         if summary.ended_by is None:  # the conductor was killed
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
             reason = (
-                summary.reason or f"{_UNRECORDED_ENDS[ended_by]} before the writes were checked"
+                summary.reason
+                or f"{_UNRECORDED_ENDS[ended_by]} before the last writes were checked"
             )
             summary = replace(summary, ended_by=ended_by, proven=False, reason=reason)
             injected.save_summary(self.logs, summary)
@@ -454,7 +455,7 @@ def _nodes_of_job() -> list[str]:
 def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPlan:
     """Return the plan of the block of an injection: its writers and no runs.
 
-    Raises InputError. If a level is wrong, the message names the option that gave it.
+    Raises InputError. If the user gave a wrong level, the message names its option.
     """
     levels = {"rate": writes.rate, "injector": writes.injector or "auto"}
     try:
@@ -464,7 +465,8 @@ def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPla
         request = planning.CaseRequest(arms=["off", "on"], levels=levels)
         resolved_writes = planning.treatments(request, machine)[-1].writes
     except InputError as error:
-        names_option = str(error).startswith(("rate: ", "injector: "))
+        options = ("rate: ", "injector: ") if writes.injector else ("rate: ",)
+        names_option = str(error).startswith(options)
         raise InputError(f"--{error}" if names_option else str(error)) from None
     assert resolved_writes, "the arm `on` has writers"
     treatment = Treatment(

@@ -172,9 +172,9 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
     """Return the outcome of a night and the reason.
 
     They follow from how `nimc run` ended, from the number of samples that the night has added, and
-    from the figures, alarms and failures in the summary. Failures decide first, unless the night
-    was stopped. Then alarms decide, then undecided cases. So an alarm is reported even if a case is
-    undecided.
+    from the figures, alarms and failures in the summary. Failures and a failed run decide first,
+    unless the night was stopped. Then alarms decide, then undecided cases. So an alarm is reported
+    even if a case is undecided.
     """
     stop_reason, status, message = ended_run.stop_reason, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures
@@ -199,7 +199,7 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
     if undecided_cases:
         return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided_cases))}"
     if not sample_count:
-        return "measured", "no new samples: an earlier start of the night had taken all of them"
+        return "measured", "no new samples: the run had all of them before the night began"
     return "measured", plural(sample_count, "sample")
 
 

@@ -59,7 +59,8 @@ class Facts:
     def uses_slurm(self) -> bool:
         """Return whether Slurm runs the jobs of the targets or of the origins.
 
-        Targets are nodes that run the application; origins are nodes that run only writers.
+        Targets are nodes that run the application; origins are nodes that run only writers. Without
+        a valid site file, the origins are unknown, and the answer is False.
         """
         if self.machine is None:
             return False
@@ -82,7 +83,7 @@ class Facts:
         there is a fault, if there are no partitions, or if the folder of checks is missing. The
         fault is empty if there is none.
         """
-        if not self.settings.partitions or not self.checks_folder.is_dir():
+        if not self.partitions or not self.checks_folder.is_dir():
             return {}, ""
         try:
             checks = dict(checks_in(self.checks_folder))
@@ -106,7 +107,7 @@ class Facts:
     def matrix(self) -> Matrix:
         """Return which workload can run in which environment of every partition.
 
-        The matrix is empty if the settings have no partitions, or if the checks have a fault.
+        The matrix is empty if the configuration or the checks have a fault.
         """
         checks, _ = self._checks_and_fault
         if not checks:

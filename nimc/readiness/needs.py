@@ -129,7 +129,7 @@ def cores(machine: Machine) -> HostFinding:
     host, for the origin.
     """
     try:
-        application, origin = machine.split_cpus()
+        application, origin = machine.split_cores()
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
         return fault_finding("cores", str(error), remedy, needed=True)

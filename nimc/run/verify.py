@@ -1,9 +1,10 @@
 """Verifies a stored run: its chain, the files that its samples name, and the samples themselves.
 
 A sample is the record of one run of the application. It has the SHA-256 of its counters, outputs
-and series. A stored output is parsed again by the workload's parser. The figures must be those of
-the sample. Stored series are judged again. The judgement must have the same records of
-writers and of disturbances (`Sample.conditions`), and must accept a run that was accepted before.
+and series. If a sample has a figure of merit, its stored output is parsed again by the workload's
+parser. The figures must be those of the sample. Stored series are judged again. The judgement must
+have the same records of writers and of disturbances (`Sample.conditions`), and must accept a run
+that was accepted before.
 """
 
 from __future__ import annotations
@@ -117,10 +118,11 @@ def _run_findings(verification: Verification) -> Iterator[IntegrityFinding]:
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
     verification.samples, verification.head = samples.frame.height, integrity.head
+    # Then the line that counts further faults counts broken files only.
+    only_broken_files = len(integrity.broken_file_faults) == integrity.fault_count
     for line in integrity.faults:
-        yield IntegrityFinding(
-            "broken" if line in integrity.broken_file_faults else "contradicted", line
-        )
+        is_broken = only_broken_files or line in integrity.broken_file_faults
+        yield IntegrityFinding("broken" if is_broken else "contradicted", line)
     for path, count in samples.files.items():
         digests, blocks = _digests(run / "counters" / path.name), set()
         for location, sample in _samples(path, count):
@@ -137,8 +139,8 @@ def _run_findings(verification: Verification) -> Iterator[IntegrityFinding]:
             not report.exists() for report in reports
         )
     yield from (
-        IntegrityFinding("unproven", f"{run}: {why}: {count}")
-        for why, count in unproven.items()
+        IntegrityFinding("unproven", f"{run}: {subject}: {count}")
+        for subject, count in unproven.items()
         if count
     )
 
@@ -175,7 +177,7 @@ def _sample_findings(
 ) -> Iterator[IntegrityFinding]:
     """Compare a sample with its stored output and series.
 
-    Yields the findings. Counts in `unproven` what cannot be compared, by reason.
+    Yields the findings. Counts in `unproven` what cannot be compared.
     """
     stem = run_folder.log_stem(sample.pair, sample.arm, sample.attempt)
     contents: dict[str, bytes] = {}
@@ -200,10 +202,10 @@ def _sample_findings(
         output = contents[".out"].decode(errors="replace")
         recomputed = _reread(recomputed, workload_record, output)
     elif sample.fom is not None:
-        why = "of checks that read their own outputs"
+        samples = "of checks that read their own outputs"
         if workload_record:
-            why = "whose output is not kept"
-        unproven[f"figures of merit {why}"] += 1
+            samples = "whose output is not kept"
+        unproven[f"figures of merit {samples}"] += 1
     if sample.elapsed_s:  # the application ran
         try:
             stored = series.read(contents.get(series.ENDING, b""))

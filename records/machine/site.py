@@ -1,9 +1,11 @@
-"""A machine, as `site/MACHINE.yaml` describes it. Facts that the file lacks are detected."""
+"""A machine, as `site/MACHINE.yaml` describes it.
+
+If the file has no `facts`, the hardware of this host is detected.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +32,7 @@ from records.machine.fabrics import InjectorName
 from records.yaml_file import Duration, Fraction, Rate, Record, Size
 
 #: The smallest message that is assumed to reach DRAM, bytes. Smaller messages may stay in caches.
-LEAST_DRAM_B = 64 * 2**20
+MIN_DRAM_MESSAGE_B = 64 * 2**20
 
 
 def _check_word(text: str) -> str:
@@ -47,17 +49,29 @@ def _check_absolute(text: str) -> str:
 
 #: Options of perftest that a site file may not give, since writers set them, or since they change
 #: the output or the duration. Options that name a file are refused too (`PERFTEST_FILE_OPTION`).
-_REFUSED_OPTIONS = re.compile(
-    r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
-    r"|bidirectional|events|post_list|cq-mod|report.*|output|run_infinitely|rate_.*"
-    r"|burst_size|disable_numa)(=.*)?"
+_REFUSED_LETTERS = "dipsqtnDFabelQU"
+_REFUSED_NAMES = (
+    *("ib-dev", "ib-port", "port", "size", "qp", "tx-depth", "iters", "duration", "CPU-freq"),
+    *("all", "bidirectional", "events", "post_list", "cq-mod", "output", "run_infinitely"),
+    *("report-both", "report-counters", "report-per-port", "report-unsorted", "report_gbits"),
+    *("rate_limit", "rate_limit_type", "rate_units", "burst_size", "disable_numa"),
 )
 
 
+def _is_refused(option: str) -> bool:
+    """Return whether nimc sets an option of perftest itself, or cannot read the output with it.
+
+    `getopt_long` takes a value right after a letter (`-D5`), and the beginning of a name (`--dur`).
+    """
+    if option.startswith("--"):
+        name = option.removeprefix("--").partition("=")[0]
+        return any(refused.startswith(name) for refused in _REFUSED_NAMES)
+    return option.startswith("-") and option[1:2] in _REFUSED_LETTERS
+
+
 def _check_perftest_option(text: str) -> str:
-    if _REFUSED_OPTIONS.fullmatch(_check_word(text)) or fabrics.PERFTEST_FILE_OPTION.fullmatch(
-        text
-    ):
+    _check_word(text)
+    if _is_refused(text) or fabrics.PERFTEST_FILE_OPTION.fullmatch(text):
         allowed = (
             "options that writers do not set, that name no file, and that leave output and duration"
             " alone"
@@ -77,7 +91,7 @@ class Origins(Record):
     """The nodes or cores on which origins run."""
 
     policy: OriginPolicy
-    #: Origin nodes per block; more than one only if they are other hosts than the target.
+    #: Origin nodes per block. It has no meaning if origin and target share a host.
     nodes: Annotated[int, Field(ge=1)] = 1
     #: Cores of the target that the origin uses, if both share a host.
     cores: Annotated[int, Field(ge=1)] = 1
@@ -92,6 +106,7 @@ class Nic(Record):
     """The network interface of a node, from its data sheet; nothing here is detected."""
 
     model: str
+    #: Whether the node's CPU or the interface itself runs the protocol.
     processing: Literal["onload", "offload"]
     link_rate_b_s: Rate = Field(alias="link_rate")
 
@@ -147,16 +162,16 @@ class ProofLimits(Record):
 
 
 #: The most NUMA nodes that Linux supports.
-_MOST_NODES = 1024
-_Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
+_MAX_NUMA_NODES = 1024
+_Node = Annotated[int, Field(ge=0, lt=_MAX_NUMA_NODES)]
 
 
 def _node_numbers(value: object) -> object:
     """Return the numbers 0 to N - 1 of NUMA nodes for a count N; any other value unchanged."""
     if type(value) is not int:
         return value
-    if not 1 <= value <= _MOST_NODES:
-        raise ValueError(f"{value} found; allowed: 1 to {_MOST_NODES}, or a list of numbers")
+    if not 1 <= value <= _MAX_NUMA_NODES:
+        raise ValueError(f"{value} found; allowed: 1 to {_MAX_NUMA_NODES}, or a list of numbers")
     return list(range(value))
 
 
@@ -183,12 +198,12 @@ class NodeFacts(Record):
         """Return a count for nodes numbered from 0, so that digests of recorded runs stay valid."""
         return len(nodes) if nodes == list(range(len(nodes))) else nodes
 
-    @field_validator("memory_nodes")
+    @field_validator("numa_nodes", "memory_nodes")
     @classmethod
     def _require_each_once(cls, nodes: list[int], info: ValidationInfo) -> list[int]:
         all_nodes = [*info.data.get("numa_nodes", []), *nodes]
         if len(set(all_nodes)) < len(all_nodes):
-            allowed = "each node once, and none that numa_nodes names"
+            allowed = "each node once, in one of numa_nodes and memory_nodes"
             raise ValueError(f"{shown_value(nodes)} found; allowed: {allowed}")
         return nodes
 
@@ -198,7 +213,7 @@ class NodeFacts(Record):
 
     @property
     def numa_nodes_per_socket(self) -> int:
-        """Number of NUMA nodes of each socket, which is the same for all sockets."""
+        """Number of NUMA nodes of each socket, which is assumed to be the same for all sockets."""
         return max(1, len(self.numa_nodes) // self.sockets)
 
     def socket_of(self, node: int) -> int | None:
@@ -223,7 +238,7 @@ class Machine(Record):
     #: RDMA devices or network interfaces of a node. The levels `nic0`, `nic1`, ... of `writer_rail`
     #: and `mpi_rail` are these, in this order. If there are any, `device` is one of them.
     rails: list[Rail] = []
-    #: Network interface that the agents use, on every node.
+    #: Network interface over which nimc's processes on the nodes talk to each other.
     interface: _Word | None = None
     nic: Nic | None = None
     memory: Memory | None = None
@@ -243,8 +258,8 @@ class Machine(Record):
     #: Value of Slurm's option `--network` for the steps of agents, writers and application, such as
     #: `job_vni`.
     network: Annotated[str, Field(pattern=r"^\w[\w=,.-]*$")] | None = None
-    #: Name of a program that a check needs -> its path, if neither a module nor Spack puts it on
-    #: PATH.
+    #: Name of a program that a check needs -> its path, which is used in every environment, even
+    #: if a module or Spack has the program too.
     programs: dict[str, _Program] = {}
     #: Mean time to interrupt of one node or rank (`counted_per_node` of `lammps_scaling`), seconds;
     #: five years in Groves, Grant and Arnold (2016).
@@ -253,9 +268,9 @@ class Machine(Record):
     memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5
     #: Hardware of a compute node; None: it is detected on this host.
     facts: NodeFacts | None = None
-    #: Path of a file whose keys override the keys of this file. The path may contain `$NAME`. The
-    #: file need not exist. The user or root must own the file and its folder. Neither may be a link
-    #: or writable by others.
+    #: Path of a file whose keys replace the keys of this file, each as a whole: its `proof`
+    #: replaces all of `proof`. The path may contain `$NAME`. The file need not exist. The user or
+    #: root must own the file and its folder. Neither may be a link or writable by others.
     include: str | None = None
 
     @field_validator("rails")
@@ -347,7 +362,7 @@ class Machine(Record):
         if facts.nic_node is not None:
             return facts.nic_node
         if self.origins.policy == "same_host" and self.facts is None:
-            _, origin_cpus = self.split_cpus()
+            _, origin_cpus = self.split_cores()
             for node in self._this_host.numa_nodes:
                 if set(origin_cpus) & set(node.cpus):
                     return node.number
@@ -386,14 +401,14 @@ class Machine(Record):
             raise InputError(f"site/{self.name}.yaml: facts: {unknown}; allowed: {allowed}")
         return size_b
 
-    def usable_cpus(self) -> list[int]:
+    def usable_cores(self) -> list[int]:
         """Return the cores of application and origin if they share a host; otherwise empty.
 
         A core has the number of its first hardware thread. Its other threads stay idle.
         """
         return self._this_host.usable_cores if self.origins.policy == "same_host" else []
 
-    def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
+    def split_cores(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
         """Return the cores of the application and those of the origin if they share a host.
 
         The application leaves the last `reserved` cores free. With None, it leaves as many cores
@@ -403,12 +418,12 @@ class Machine(Record):
         """
         if self.origins.policy != "same_host":
             return [], []
-        cpus = self.usable_cpus()
+        cpus = self.usable_cores()
         origin_cores = self.origins.cores
         free_cores = origin_cores if reserved is None else reserved
         if len(cpus) <= free_cores or len(cpus) < origin_cores:
             raise InputError(
-                f"machine {self.name!r}: too few usable CPUs ({len(cpus)}); allowed: more than the"
+                f"machine {self.name!r}: too few usable cores ({len(cpus)}); allowed: more than the"
                 f" {free_cores} reserved, and at least the {origin_cores} of the origin"
                 " (origins.cores)"
             )
@@ -426,7 +441,7 @@ def _facts_line(facts: NodeFacts) -> str:
 
 def dram_message_b(llc_b: int) -> int:
     """Return the size, in bytes, of a write that does not fit into caches of `llc_b` bytes."""
-    return max(LEAST_DRAM_B, 2 * llc_b)
+    return max(MIN_DRAM_MESSAGE_B, 2 * llc_b)
 
 
 def known_machines(root: Path = ROOT) -> list[str]:

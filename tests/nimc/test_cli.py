@@ -193,6 +193,17 @@ def test_a_title_is_printed_although_the_locale_lacks_its_characters(tmp_path):
     assert b"Gr\xf6 \\u2126" in done.stdout
 
 
+@pytest.mark.parametrize("text", ["", "[quick]", "name: [", "name: quick\n"])
+def test_an_invalid_campaign_is_listed_beside_the_others(command, tmp_path, monkeypatch, text):
+    (tmp_path / "campaigns").mkdir()
+    shutil.copy(ROOT / "campaigns/quick.yaml", tmp_path / "campaigns")
+    (tmp_path / "campaigns/broken.yaml").write_text(text)
+    monkeypatch.setattr("nimc.cli.campaigns.ROOT", tmp_path)
+    broken, quick = command.json("campaigns", "--machine", "localhost")["campaigns"]
+    assert broken["why"].startswith(str(tmp_path / "campaigns/broken.yaml"))
+    assert (quick["campaign"], quick["why"]) == ("quick", "")
+
+
 def test_campaigns_and_plan_print_the_same_duration_of_a_campaign_that_was_measured_before(
     command, tmp_path, monkeypatch
 ):

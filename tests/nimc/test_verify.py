@@ -166,6 +166,13 @@ def test_what_was_changed_is_found(run, edit):
 # Changes that `nimc verify` cannot find, and files that may be missing.
 
 
+def test_the_line_that_counts_further_broken_files_is_no_contradiction(run):
+    for number in range(25):
+        (run / f"provenance/{number:064x}.json").write_text("{}")
+    kinds, texts = zip(*findings(run), strict=True)
+    assert (set(kinds), texts[-1]) == ({"broken"}, "and 5 more")
+
+
 def test_logs_that_are_not_kept_leave_figures_unproven(run, command):
     shutil.rmtree(run / "logs")
     document = command.json("verify", run)

@@ -168,7 +168,11 @@ def test_single_core():
     ("nodes", "reason", "refusal"),
     [
         (1, "the machine has no NUMA node on another socket", "NUMA nodes 0 to 0"),
-        (2, "no point has both sides on node 1", "no remote placement was measured"),
+        (
+            2,
+            "node 1: no point has computations and communications together",
+            "has no fitted remote placement",
+        ),
     ],
 )
 def test_without_a_remote_placement(nodes, reason, refusal):

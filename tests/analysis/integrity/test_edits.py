@@ -242,7 +242,8 @@ def test_provenance_is_named_by_its_content(run: Path) -> None:
 @pytest.mark.parametrize(("early_s", "noted"), [(61.0, True), (59.0, False)])
 def test_no_run_ends_after_its_campaign(run: Path, early_s: float, noted: bool) -> None:
     """Clocks may differ by a minute."""
-    runs = [json.loads(line) for file in run.glob("samples/*.jsonl") for line in file.read_text().splitlines()]
+    files = run.glob("samples/*.jsonl")
+    runs = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     ended_s = max(run["start_s"] + run["elapsed_s"] for run in runs)
     edit_header(run, lambda head: head.update(finished_s=ended_s - early_s))
     assert any("before the run's end" in note for note in checked(run).notes) == noted

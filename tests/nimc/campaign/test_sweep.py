@@ -120,7 +120,7 @@ def test_few_numbers_of_cores_are_evenly_spaced(cores, expected):
         ),
         (
             "check: membench, sweep: {}, set: {reserved_cores: 100000}",
-            ":3: workloads[0].set: machine 'localhost': too few usable CPUs",
+            ":3: workloads[0].set: machine 'localhost': too few usable cores",
         ),
         ("check: membench, sweep: {cores: some}", "cores: 'some' found; allowed: all; or few:"),
     ],

@@ -186,7 +186,11 @@ def test_outside_an_allocation_a_job_runs_the_conductor(
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     injection_request = request(tmp_path, length_s=60.0)
-    assert (injection_request.owner_pid, injection_request.group, injection_request.streams) == (
+    assert (
+        injection_request.owner_pid,
+        injection_request.foreground_group,
+        injection_request.streams,
+    ) == (
         None,
         None,
         [],

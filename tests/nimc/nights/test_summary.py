@@ -48,7 +48,7 @@ STOPPED = EndedRun(143, stop_reason="its time ended")
     [
         (EndedRun(0), 12, [], [], FIGURES, ("measured", "12 samples")),
         (EndedRun(0), 0, [], [], FIGURES, ("measured",
-         "no new samples: an earlier start of the night had taken all of them")),
+         "no new samples: the run had all of them before the night began")),
         (EndedRun(0), 12, [], [], [*FIGURES, UNDECIDED], ("inconclusive", "undecided: snap")),
         (EndedRun(1), 12, [ALARM], [], [*FIGURES, UNDECIDED], ("slower", "stream lost 10 %")),
         (

@@ -203,6 +203,17 @@ def test_invalid_files_and_needed_findings_keep_a_machine_from_being_ready(root)
 
 
 @pytest.mark.usefixtures("quick_findings")
+def test_a_configuration_that_runs_and_breaks_reframe_s_schema_is_a_finding(root):
+    """`env_vars` of a partition is a list of pairs, not a mapping."""
+    config = CONFIG.replace('"launcher"', '"env_vars": {"OMP_NUM_THREADS": "4"}, "launcher"', 1)
+    assert config != CONFIG
+    (root / "configs" / "box.py").write_text(config)
+    diagnosis = examine("box", root=root)
+    assert "configs/box.py" in diagnosis.why
+    assert "OMP_NUM_THREADS" in finding_of(diagnosis, "configs/box.py").detail
+
+
+@pytest.mark.usefixtures("quick_findings")
 @pytest.mark.parametrize(
     ("missing", "left"), [("configs/box.py", "site/box.yaml"), ("site/box.yaml", "configs/box.py")]
 )

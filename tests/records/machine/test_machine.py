@@ -169,11 +169,11 @@ def local_with_cores(monkeypatch, usable_cores, **origins):
 
 def test_cores_are_split_between_application_and_origin(monkeypatch):
     one = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host")
-    assert (one.split_cpus(), one.split_cpus(0)) == (([0, 2], [4]), ([0, 2, 4], [4]))
+    assert (one.split_cores(), one.split_cores(0)) == (([0, 2], [4]), ([0, 2, 4], [4]))
     two = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host", cores=2)
-    assert (two.split_cpus(), two.split_cpus(1)) == (([0], [2, 4]), ([0, 2], [2, 4]))
+    assert (two.split_cores(), two.split_cores(1)) == (([0], [2, 4]), ([0, 2], [2, 4]))
     apart = local_with_cores(monkeypatch, [0, 2, 4], policy="hetjob")
-    assert (apart.split_cpus(), apart.usable_cpus()) == (([], []), [])
+    assert (apart.split_cores(), apart.usable_cores()) == (([], []), [])
 
 
 def test_one_core_cannot_be_split(monkeypatch):
@@ -181,14 +181,14 @@ def test_one_core_cannot_be_split(monkeypatch):
     for reserved in (None, 1):
         with pytest.raises(
             InputError,
-            match=r"CPUs \(1\); allowed: more than the 1 reserved, and at least the 1 of",
+            match=r"cores \(1\); allowed: more than the 1 reserved, and at least the 1 of",
         ):
-            one.split_cpus(reserved)
+            one.split_cores(reserved)
     two = local_with_cores(monkeypatch, [3], policy="same_host", cores=2)
     with pytest.raises(
-        InputError, match=r"CPUs \(1\); allowed: more than the 0 reserved, and at least the 2 of"
+        InputError, match=r"cores \(1\); allowed: more than the 0 reserved, and at least the 2 of"
     ):
-        two.split_cpus(0)  # the origin needs two cores, but there is only one
+        two.split_cores(0)  # the origin needs two cores, but there is only one
 
 
 def test_default_limits_are_the_same_in_a_machine_file_and_in_a_block(tmp_path):
