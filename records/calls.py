@@ -91,7 +91,7 @@ class RunCommands:
     shell: Shell | None = None
 
     def resume(self, *options: str) -> str:
-        """The command that resumes the run, with further `options` such as --pairs or --fresh."""
+        """The command that resumes the run, with further `options` that its subcommand has."""
         if self.shell:
             call = load_call(self.run, self.campaign)
         else:

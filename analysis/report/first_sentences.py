@@ -223,8 +223,10 @@ def next_step(
     `pair_s`: case -> mean time of a pair. `failures`: a text for each case in which no run counts.
     """
     pair_s = pair_s or {}
-    if header.reproduces and header.finished_s is not None:
-        return f"Next: nothing; it has repeated the pairs of {header.reproduces.run}."
+    if header.reproduces:
+        if header.finished_s is not None:
+            return f"Next: nothing; it has repeated the pairs of {header.reproduces.run}."
+        return f"Next: `{commands.resume()}`, to repeat the other pairs of {header.reproduces.run}."
     effects = [row for row in rows if row.role == "effect"]
     first_row_by_verdict = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:

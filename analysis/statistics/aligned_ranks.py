@@ -33,10 +33,10 @@ Values = NDArray[np.float64]
 MAX_RANKED_PAIRS = 500
 #: Thresholds of the rank statistic, each as (deviations, offset): a threshold is `deviations` times
 #: the statistic's standard deviation, plus `offset`. The statistic falls while the shift rises, in
-#: steps of 1 if all pairs have two baseline runs. For each threshold, the search finds
-#: the largest shift at which the statistic is above it. The shifts of the first and the last
-#: threshold are the ends of the interval. Between the shifts of the other two, the statistic counts
-#: as zero; the middle of these two is the estimate.
+#: steps of at least 1 if all pairs have the same number of baseline runs. For each threshold, the
+#: search finds the largest shift at which the statistic is above it. The shifts of the first and
+#: the last threshold are the ends of the interval. Between the shifts of the other two, the
+#: statistic counts as zero; the middle of these two is the estimate.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26
@@ -114,8 +114,8 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     """Return the ends of the range of shifts that is searched.
 
     The ends of the interval lie in this range. If all pairs have the same number of baseline
-    runs, then at any shift below the range every treated run ranks above every baseline run, and
-    at any shift above the range below every baseline run.
+    runs, every treated run ranks above every baseline run at any shift below the range. At any
+    shift above the range, every treated run ranks below every baseline run.
     """
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
@@ -173,8 +173,9 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     `blocks`: one array per allocation, with the same axes as in `slowdown`. None if fewer than
     three allocations have pairs.
 
-    The slowdown of an allocation is estimated by the method of Hodges and Lehmann. It is the median
-    of the differences of all its pairs and of the means of any two of these differences. The
+    The slowdown of an allocation is estimated by the method of Hodges and Lehmann. The difference
+    of a pair is the logarithm of its treated time minus the mean of those of its baseline times.
+    The logarithm of the slowdown is the median of all differences and means of two of them. The
     interval is Student's prediction interval of the allocations' estimates, which are assumed to be
     normal. It is wide for three allocations, and wider than needed if each estimate is itself
     uncertain.

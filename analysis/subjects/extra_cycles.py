@@ -42,12 +42,12 @@ def _losses(run: RunData) -> pl.DataFrame:
     )
     keys = [*COMPARISON_COLUMNS, *PAIR_COLUMNS]
     sums = sums_over_ranks(paired_roles(run)).with_columns(extra=pl.col("on") - pl.col("off"))
-    cycles = sums.filter(role="cycles").select(*keys, cycles="extra")
+    cycles = sums.filter(role="cycles").select(*keys, extra_cycles="extra")
     stalls = sums.filter(pl.col("role").is_in((MEMORY_STALLS, STALLED_CYCLES)))
-    stalls = stalls.select(*keys, "role", stalls="extra")
+    stalls = stalls.select(*keys, "role", extra_stalls="extra")
     rows = cycles.join(stalls, on=keys, maintain_order="left")
     rows = rows.join(slower_comparisons, on=COMPARISON_COLUMNS, how="semi", maintain_order="left")
-    return rows.with_columns(share=pl.col("stalls") / pl.col("cycles"))
+    return rows.with_columns(share=pl.col("extra_stalls") / pl.col("extra_cycles"))
 
 
 _SENTENCE_START = (
@@ -58,13 +58,14 @@ LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
     text="Share of stalls among the cycles that traffic adds, for treatments whose slowdown is"
-    " shown in runs with a counting tool; median over pairs. 'Memory stalls' wait for memory."
-    " 'Stalled cycles' are counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the"
-    " event with this name differs between processors (docs/tools.md).",
+    " shown in runs with a counting tool; median over pairs. 'Memory stalls' wait for memory; on"
+    " ARM they are all stalls of the back end, whatever the cause. 'Stalled cycles' are counted by"
+    " PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); the event with this name differs between"
+    " processors (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},
-    facts={"all_more": (pl.col("cycles") > 0).all()},
+    facts={"all_more": (pl.col("extra_cycles") > 0).all()},
     limits=(
         Limit(
             word=INCONCLUSIVE, condition=~pl.col("all_more"), why="not every pair took more cycles"

@@ -30,9 +30,9 @@ from records.arms import arm_and_levels
 def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow]]) -> pl.DataFrame:
     """The published rows, and a row per treatment that can be compared with them.
 
-    Such a treatment writes as in the paper, its case has one node, and its slowdown an interval.
-    `published` has the published rows of each workload. The table is empty if the run has no such
-    treatment.
+    Such a treatment writes as in the paper, its case ran on one target node, and its slowdown has
+    an interval. `published` has the published rows of each workload. The table is empty if the run
+    has no such treatment.
     """
     on_one_node = cases_on_one_node(run)
     rows: list[dict[str, Any]] = []

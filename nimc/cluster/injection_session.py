@@ -81,9 +81,10 @@ class RequestedWrites:
     rate: str = "full"
     #: Name of the injector: the program that makes the writes. None: the machine's injector.
     injector: str | None = None
-    #: Target nodes, as a list in Slurm's form; None: the nodes that the site file implies.
+    #: Target nodes, as a list in Slurm's form; None: nodes of the allocation, or nodes that Slurm
+    #: chooses for the job. The site file has the number of origins among them.
     targets: str | None = None
-    #: Origin nodes, as a list in Slurm's form; None: the nodes that the site file implies.
+    #: Origin nodes, as a list in Slurm's form; None if `targets` is None.
     origins: str | None = None
     #: The command; empty if no command runs beside the writes.
     command: Sequence[str] = ()
@@ -114,8 +115,9 @@ def inject(
 
     `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
     file system that the nodes share. When this function ends, this folder is removed, and all
-    processes and jobs that the function started have ended. Raises InputError, MachineError if
-    writers cannot start, and Stopped if a signal arrives before they write.
+    processes that the function started have ended. Its jobs have ended too, unless Slurm does not
+    answer. Raises InputError, MachineError if writers cannot start or Slurm does not answer, and
+    Stopped if a signal arrives before they write.
     """
     processes.become_subreaper()
     make_named_folder(results)
@@ -127,8 +129,13 @@ def inject(
             if request.owner_pid is not None:
                 _run_here(request, folder, interrupts, progress)
             else:
-                with suppress(Stopped):  # the writes before the signal still have a record
+                try:
                     _run_in_job(request, machine, writes, folder, interrupts, progress)
+                except Stopped:
+                    pass  # the writes before the signal still have a record
+                except MachineError as error:
+                    progress.keep_record(str(error))
+                    raise
             return progress.outcome(interrupts)
 
 
@@ -228,7 +235,7 @@ def _run_in_job(
 def _run_here(
     request: InjectionRequest, folder: Path, interrupts: Interrupts, progress: Progress
 ) -> None:
-    """Run the conductor on this host and wait until it and all of its descendants have ended."""
+    """Run the conductor on this host, wait until it has ended, and end what it has left behind."""
     argv = python_main("conductor.block.injection", str(folder / _REQUEST_FILE))
     end_with_parent = processes.signalled_with_parent(os.getpid())
 
@@ -243,7 +250,7 @@ def _run_here(
         replace(request, streams=streams).save(folder / _REQUEST_FILE)
         log = files.enter_context((folder / LOG_FILE).open("ab"))
         interrupts.check()
-        progress.begin(request.block)
+        progress.tell_start(request.block)
         child = subprocess.Popen(
             argv, stdout=log, stderr=log, cwd=folder, pass_fds=streams, preexec_fn=prepare
         )
@@ -303,9 +310,9 @@ class Progress:
 
         Before the writes have begun, no key is handled. After that, every key is handled if a
         command runs in this terminal, since this command has had the signal too. Otherwise only the
-        first key is handled. It interrupts the command in the job, whose end ends the writes.
-        Without a command, it ends the writes. A key that is not handled stops the injection, as a
-        signal does.
+        first key is handled. It interrupts the command in the job; when the command has ended, the
+        writes end. Without a command, the key ends the writes. A key that is not handled stops the
+        injection, as a signal does.
         """
         self._read_summary()
         if not self.has_begun:
@@ -318,7 +325,7 @@ class Progress:
         (self.logs / injection.STOP_FILE).touch()
         return True
 
-    def begin(self, plan: BlockPlan) -> None:
+    def tell_start(self, plan: BlockPlan) -> None:
         """Print that the writers start, and on which processors if they are on this host."""
         cpus = ", ".join(map(str, plan.origin_cpus))
         cores = f" on processor {cpus} of this host, which must be left to them" if cpus else ""
@@ -376,14 +383,27 @@ class Progress:
             raise MachineError(self._failure())
         if summary.ended_by is None:  # the conductor was killed
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
-            reason = (
-                summary.reason
-                or f"{_UNRECORDED_ENDS[ended_by]} before the last writes were checked"
-            )
-            summary = replace(summary, ended_by=ended_by, proven=False, reason=reason)
-            injected.save_summary(self.logs, summary)
-            injected.save(self.logs, self._output)
+            reason = f"{_UNRECORDED_ENDS[ended_by]} before the last writes were checked"
+            summary = self._complete(summary, ended_by, reason)
         return InjectionOutcome(summary, interrupts.signum)
+
+    def keep_record(self, failure: str) -> None:
+        """Save the record of the writes so far, if any, since the job may be lost."""
+        self.update()
+        if self.summary and self.has_begun:
+            if self.summary.ended_by is None:
+                self._complete(self.summary, "failure", failure)
+            self.tell(f"the record of the writes until then: {self._output}")
+
+    def _complete(
+        self, summary: InjectionSummary, ended_by: EndedBy, reason: str
+    ) -> InjectionSummary:
+        """Save and return the record with an end that the conductor could not record itself."""
+        reason = summary.reason or reason
+        summary = replace(summary, ended_by=ended_by, proven=False, reason=reason)
+        injected.save_summary(self.logs, summary)
+        injected.save(self.logs, self._output)
+        return summary
 
     def _failure(self) -> str:
         """Return why the conductor ended: the reason in its record, or else from its output."""
@@ -414,7 +434,8 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
 def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:
     """Return the target and the origin nodes that the options --to and --from name.
 
-    Returns empty lists if the options were not given. Raises InputError.
+    Returns empty lists if the options were not given. Raises InputError, and MachineError if
+    Slurm's `scontrol` cannot read the lists.
     """
     if (writes.targets is None) != (writes.origins is None):
         missing = "--from" if writes.origins is None else "--to"
@@ -429,6 +450,8 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
     targets, origins = hostnames(writes.targets), hostnames(writes.origins)
     job_nodes = _nodes_of_job() if JOB_VARIABLE in os.environ else [*targets, *origins]
     for option, nodes in (("--to", targets), ("--from", origins)):
+        if not nodes:
+            raise InputError(f"{option}: no node found; allowed: nodes as a list in Slurm's form")
         if absent := [node for node in nodes if node not in job_nodes]:
             allowed = f"allowed: nodes of the job: {', '.join(job_nodes)}"
             raise InputError(f"{option}: {', '.join(absent)} found; {allowed}")

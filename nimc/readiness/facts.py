@@ -113,7 +113,9 @@ class Facts:
         if not checks:
             return Matrix()
         programs = self.machine.programs if self.machine else {}
-        return matrix(checks, offers_of(self.settings, self.name, None, programs))
+        return matrix(
+            checks, offers_of(self.settings, self.name, partition=None, programs=programs)
+        )
 
     @property
     def matrix_of_targets(self) -> Matrix:

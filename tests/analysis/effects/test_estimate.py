@@ -15,7 +15,7 @@ from analysis.samples.pairs import pair_shortfalls
 from analysis.statistics.interval import Estimate
 from records.errors import InputError
 from records.notes import remedy_of
-from records.run import Requirements, RunHeader
+from records.run import Reproduced, Requirements, RunHeader
 from records.sample import Outcome, Sample, TimetableRecord
 from tests.analysis.synthetic import (
     LAMMPS,
@@ -337,6 +337,16 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
     # An unfinished run is resumed without `--pairs`.
     step = next_step(rows, _header_with_cap(cap, finished_s=None), commands())
     assert "`nimc run quick --machine far`, which" in step
+
+
+def test_a_reproduction_that_was_interrupted_is_resumed() -> None:
+    """`nimc reproduce` has neither `--pairs` nor `--fresh`."""
+    rows = [result(verdict=Verdict.BASELINE_UNSTABLE)]
+    reproduced = _header_with_cap(12, finished_s=None, reproduces=Reproduced("old-run", "d" * 64))
+    step = next_step(rows, reproduced, commands())
+    assert step == "Next: `nimc run quick --machine far`, to repeat the other pairs of old-run."
+    ended = replace(reproduced, finished_s=1.0)
+    assert next_step(rows, ended, commands()).startswith("Next: nothing")
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])

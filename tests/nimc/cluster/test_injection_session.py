@@ -1,5 +1,6 @@
 """Plans, refusals and exit codes of `nimc inject`, which starts writers beside a command."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -9,7 +10,14 @@ import pytest
 
 from nimc.cli.inject import exit_code, new_record_path
 from nimc.cluster import injection_session
-from nimc.cluster.injection_session import LOG_FILE, InjectionOutcome, Progress, RequestedWrites
+from nimc.cluster.injection_session import (
+    CASE,
+    LOG_FILE,
+    InjectionOutcome,
+    Progress,
+    RequestedWrites,
+)
+from records import injected
 from records.errors import InputError, MachineError
 from records.injected import InjectionSummary
 from records.interrupts import Interrupts
@@ -159,6 +167,10 @@ def test_agents_start_in_both_components_of_a_heterogeneous_job(
         ("n9", "n1", "--to: n9 found; allowed: nodes of the job: n1, n2, n3"),
         ("n1", "n[2-3]", None),
         ("n2", "n[2-3]", "--to, --from: both name n2; allowed: different nodes"),
+        # Variables of a shell that are not set.
+        ("", "n1", "--to: no node found; allowed: nodes as a list in Slurm's form"),
+        ("n1", "", "--from: no node found; allowed: nodes as a list in Slurm's form"),
+        ("", "", "--to: no node found; allowed: nodes as a list in Slurm's form"),
     ],
 )
 def test_named_nodes_must_be_in_the_job_and_differ(
@@ -241,3 +253,29 @@ def test_a_conductor_that_died_at_its_start_gives_a_reason(
     progress = Progress(tmp_path, HOST, injection_request, print)
     with Interrupts() as interrupts, pytest.raises(MachineError, match=reason):
         progress.outcome(interrupts)
+
+
+def test_the_writes_before_slurm_lost_the_job_keep_their_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    output, lines = tmp_path / "record.json", list[str]()
+
+    def run_job(_: object, __: object, folder: Path, *___: object) -> None:
+        logs = folder / "logs" / CASE / "0"
+        logs.mkdir(parents=True)
+        injected.begin(logs)
+        summary = InjectionSummary(
+            machine="m", commit=None, rate="full", link_rate_b_s=None, start_s=1.0, end_s=11.0
+        )
+        injected.save_summary(logs, summary)
+        raise MachineError("Slurm has not answered for 600 s")
+
+    monkeypatch.setattr(injection_session, "run_job", run_job)
+    monkeypatch.setattr(injection_session, "job_destination", lambda *_: None)
+    with pytest.raises(MachineError, match="not answered"):
+        injection_session.inject(CLUSTER, RequestedWrites(), tmp_path, output, lines.append)
+    record = json.loads(output.read_text())
+    assert (record["end_s"], record["ended_by"], record["proven"]) == (11.0, "failure", False)
+    assert record["reason"] == "Slurm has not answered for 600 s"
+    assert str(output) in lines[-1]
