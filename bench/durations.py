@@ -4,8 +4,8 @@ The default campaign is `quick`.
 
 python -m bench durations CAMPAIGN...
 
-For each block, the time that ReFrame took is compared with the time that the plan expects for as
-many pairs. The plan does not use times of earlier runs.
+The time that ReFrame took for all blocks of a campaign is compared with the time that the plan
+expects for as many pairs. The plan does not use times of earlier runs.
 """
 
 import json

@@ -32,7 +32,8 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     #: each. A `layout` with fewer ranks has larger meshes, so that a node has the same work.
     edge = variable(int, value=60)
 
-    #: Iterations. The final origin energy after so many must be known (`ENERGY_SHARE`).
+    #: Iterations. The final origin energy after so many must be known (`ENERGY_SHARE`; for some
+    #: meshes also `COMPLETE_RUNS`).
     iterations = variable(int, value=100)
 
     def lay_out(self):
@@ -72,26 +73,29 @@ COMPLETE_RUNS = {
 #: boundary, the solution is self-similar in units of the mesh, so the share is the same for every
 #: size: 15, 20 and 25 elements along the edge agree in seven digits.
 ENERGY_SHARE = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
-#: Smallest edge, in elements, at which the blast has not reached the boundary in 100 iterations.
-MIN_EDGE = 15
+#: Smallest edge of the whole mesh, in elements, at which the blast has not reached the boundary in
+#: 100 iterations.
+MIN_MESH_EDGE = 15
 #: Initial energy of a mesh with `_BASE_EDGE` elements along its edge; it is proportional to the
 #: number of elements in the mesh.
 _BASE_ENERGY_J = 3.948746e7
 _BASE_EDGE = 45
 
 
-def known_energy(edge: int, iterations: int) -> float:
-    """Return the known origin energy for a mesh of this edge. Raises FomError if there is none."""
-    complete_iterations, final_energy = COMPLETE_RUNS.get(edge, (None, 0.0))
+def known_energy(mesh_edge: int, iterations: int) -> float:
+    """Return the known origin energy for a whole mesh. Raises FomError if there is none."""
+    complete_iterations, final_energy = COMPLETE_RUNS.get(mesh_edge, (None, 0.0))
     if iterations == complete_iterations:
         return final_energy
-    if iterations not in ENERGY_SHARE or edge < MIN_EDGE:
-        sizes = ", ".join(str(size) for size in COMPLETE_RUNS)
+    if iterations not in ENERGY_SHARE or mesh_edge < MIN_MESH_EDGE:
+        counts = ", ".join(map(str, ENERGY_SHARE))
+        complete_runs = ", ".join(f"{edge} ({count})" for edge, (count, _) in COMPLETE_RUNS.items())
         raise FomError(
-            f"no origin energy is known for edge {edge} after {iterations} iterations: run edge"
-            f" {sizes} to completion, or an edge from {MIN_EDGE} with -i {max(ENERGY_SHARE)}"
+            f"no origin energy is known for a mesh of {mesh_edge} elements along its edge (edge x"
+            f" cube root of the ranks) after {iterations} iterations; known: from"
+            f" {MIN_MESH_EDGE} after {counts}; and complete runs: {complete_runs}"
         )
-    return ENERGY_SHARE[iterations] * _BASE_ENERGY_J * (edge / _BASE_EDGE) ** 3
+    return ENERGY_SHARE[iterations] * _BASE_ENERGY_J * (mesh_edge / _BASE_EDGE) ** 3
 
 
 def _printed_error(numbers: Any) -> float:

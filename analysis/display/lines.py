@@ -28,7 +28,7 @@ def visible(text: str) -> str:
 # Durations and tables.
 
 
-#: Width of the narrowest terminal, in characters, that every table fits.
+#: Every table fits into a terminal of this many columns, unless a word is longer.
 WIDTH = 80
 _INDENT = "  "
 _CONTINUATION = " \\"
@@ -55,9 +55,9 @@ def aligned_table(
 ) -> str:
     """A table of text under a header, with lines of at most `width` characters.
 
-    Columns are two spaces apart, and right-aligned, except those in `left_aligned`. If a row does
-    not fit, its columns are one space apart, or continue in an indented line. A column that is too
-    wide for a line is wrapped.
+    Columns are two spaces apart, and right-aligned, except those in `left_aligned`. If the widest
+    cells do not fit side by side, all columns are one space apart, or continue in an indented line.
+    A column that is too wide for a line is wrapped, but words are not broken.
     """
     records = [[one_line(cell) for cell in record] for record in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*records, strict=True)]
@@ -102,8 +102,8 @@ def _columns_of_lines(widths: Sequence[int], gap: str, width: int) -> list[list[
 def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
     """A shell command in lines of at most `width` characters.
 
-    All lines except the last end with a backslash. A word that is longer than a line has a line of
-    its own.
+    All lines except the last end with a backslash. A word that does not fit beside indent and
+    backslash makes a longer line.
     """
     lines: list[str] = []
     for word in words:
@@ -162,9 +162,9 @@ def aligned_lines(
 ) -> list[str]:
     """Text of each line, at most `width` characters wide, with its cells in aligned columns.
 
-    Columns are two spaces apart, or one space if only then as many columns fit. If the columns do
-    not fit, the last ones are omitted. The first `min_columns` are always shown; if they do not
-    fit, the last of them is wrapped. With `details`, the omitted cells and the details of each line
+    Columns are two spaces apart, or one space if one more column fits then. If the columns do not
+    fit, the last ones are omitted. The first `min_columns` are always shown; if they do not fit,
+    their line is wrapped. With `details`, the omitted cells and the details of each line
     follow in lines of their own.
     """
     cells_of_lines = [[one_line(cell) for cell in line.cells] for line in lines]

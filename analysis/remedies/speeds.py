@@ -2,7 +2,7 @@
 
 A level of the application, such as reserved cores, has its own baseline (runs without writes), and
 so a price. A level of the writers, such as a throttled rate, shares the baseline with other levels,
-and so has no price in time. What it costs is that writes are slower.
+and so has no price in time. What a lower rate costs is that writes are slower.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOOL_FACTOR = "tool"
 #: The columns that distinguish a run's remedies. They are keys of advice.json. Runs with the remedy
 #: have the case `case`, the treatment `treatment`, and the level `level` of the factor `factor`.
 #: Runs without the remedy have the case `reference_case`, the treatment `traffic`, and the level
-#: `reference` of this factor. `at` has the levels of the other factors.
+#: `reference` of this factor. `at` is `Contrast.at`: it is empty for a remedy without a contrast.
 REMEDY_COLUMNS = (
     "case",
     "reference_case",
@@ -51,8 +51,9 @@ REMEDY_COLUMNS = (
     "at",
 )
 #: The columns whose values all rows of a remedy share, with their types. `what` describes the
-#: factor. `emulated` is a list of reasons why the figures do not hold for an RDMA network card. It
-#: is empty if the writes were not emulated and came from another host.
+#: factor. `rate_b_s` is the writers' rate without the remedy. `emulated` is a list of reasons why
+#: the figures do not hold for an RDMA network card. It is empty if the writes were not emulated and
+#: came from another host.
 _COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys((*REMEDY_COLUMNS, "remedy", "what", "workload"), pl.String),
     **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),
@@ -73,7 +74,7 @@ class _Remedy:
     factor: str
     level: Level
     reference_level: Level
-    #: Other factors of the application that are not at their first level, with their levels.
+    #: Other factors with contrasts that are not at their first level (`Contrast.at`).
     other_levels: Mapping[str, Level] = field(default_factory=dict)
     #: Price and gain, from the run's contrasts. Both are None for a level of the writers, and for a
     #: level that needs its own job.
@@ -268,7 +269,10 @@ def _pair_speeds(run: RunData, row: Result) -> pl.DataFrame:
 def _speeds_of_allocations(
     run: RunData, *, without_remedy: Result, with_remedy: Result
 ) -> pl.DataFrame:
-    """Return the median speeds of each allocation, first without the remedy, then with it."""
+    """Return the speeds of each allocation, first without the remedy, then with it.
+
+    They are the speeds at the median figures of merit.
+    """
     speeds_without_remedy = _allocation_speeds(run, without_remedy)
     speeds_with_remedy = _allocation_speeds(run, with_remedy)
     speeds_with_remedy = speeds_with_remedy.rename({"off": "off_with", "on": "on_with"})

@@ -9,8 +9,8 @@ from analysis.display.figures import quantity
 from analysis.report.words import duration_text, size_text
 from analysis.samples.columns import MAX_FIGURE
 
-#: Suffix of a key -> function that makes the text of the key's number. Longer suffixes come first,
-#: so that `_b_s` is not taken for `_s`.
+#: Suffix of a key -> function that makes the text of the key's number. `_b_s` comes before `_s`,
+#: which it ends with.
 _UNIT_FORMATS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
     "_b": size_text,

@@ -3,7 +3,8 @@
 A writer has two ends: the program on its origin, and the passive side on its target. An end is
 *held* while it is suspended between two runs. The agent *paces* an origin, which means that it
 suspends and resumes it in turn, so that it keeps a rate. A *row* is the program's report of its
-rate in the last interval.
+rate in the last interval. A *short write* is a planned write of a fixed number of messages, after
+which the programs of both ends exit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import IO
 
 from conductor import counters
 from conductor.agent.end_program import ProgramReport, read_output, start_writer_end
-from conductor.agent.pacer import Pacer, first_full_b_s, pace_of
+from conductor.agent.pacer import Pacer, assumed_full_b_s, pace_of
 from conductor.agent.watch import Meter
 from conductor.injectors.base import TRAFFIC, Arrived, EndRole, Injector, Row, Writer
 from conductor.messages import WriterNews
@@ -281,7 +282,7 @@ class End:
         if self.pacer:
             self.pacer.take_report(None if partly_held else row.rate_b_s * over_s, over_s)
         elif self.is_paced and not self.held:  # the first row shows that its set-up is complete
-            full_b_s = first_full_b_s(self.writer, row.rate_b_s)
+            full_b_s = assumed_full_b_s(self.writer, row.rate_b_s)
             self._pace(Pacer(self.process, pace_of(self.writer), full_b_s, self.passed_b))
         if partly_held:
             return
@@ -306,7 +307,7 @@ class End:
         """Read its output until it ends; start a new passive side after each short write."""
         with contextlib.closing(log):
             why = await self._read(log)
-            # A passive side that has listened and ended has served a short write.
+            # Once a passive side has listened, each of its ends is taken for that of a short write.
             while self.listened and self.writer.messages is not None and not self._stopping:
                 began_s = clock.now_s()
                 process = await start_writer_end(self.injector, self.writer, self.role, _PIPE)

@@ -18,7 +18,7 @@ from records import clock, processes
 
 #: Shortest period, seconds.
 _SHORTEST_PERIOD_S = 0.02
-#: A period lasts at least as long as this number of messages at full rate.
+#: A period lasts as long as this number of messages at full rate, within the limits of its length.
 _PERIOD_MESSAGES = 4
 #: Longest period, seconds. A reported interval of a second contains several such periods.
 _LONGEST_PERIOD_S = 0.2
@@ -52,7 +52,7 @@ def pace_of(writer: Writer) -> Pace:
     return Pace(writer.rate_b_s, min(max(_SHORTEST_PERIOD_S, messages_s), _LONGEST_PERIOD_S))
 
 
-def first_full_b_s(writer: Writer, reported_b_s: float) -> float:
+def assumed_full_b_s(writer: Writer, reported_b_s: float) -> float:
     """Return the full rate that is assumed when the pacing of a writer begins, bytes per second.
 
     It is the writer's uncontended rate. If that is unknown, it is `reported_b_s`, which the writer
@@ -69,30 +69,31 @@ class Pacer:
         process: asyncio.subprocess.Process,
         pace: Pace,
         full_b_s: float,
-        read_passed_b: Callable[[], float | None] = lambda: None,
+        read_device_total_b: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`read_passed_b` returns the bytes that the origin's device counted; None if unknown."""
+        """`read_device_total_b`: bytes the origin's device has counted, None if unknown."""
         self._process = process
         self._pace = pace
         #: The process's rate while it runs; each report corrects it.
         self._full_b_s = full_b_s
-        self._read_passed_b = read_passed_b
+        self._read_device_total_b = read_device_total_b
         self._begin()
 
     def _begin(self) -> None:
         self._began_s = clock.now_s()
-        #: Bytes that were reported, or dropped since they were too late to be made up for.
+        #: Bytes until the last report, as reported, counted or estimated, and bytes that were
+        #: dropped since they were too late to be made up for.
         self._settled_b = 0.0
         #: How long the process has run since the last report, its present run excluded, seconds.
         self._ended_runs_s = 0.0
         #: When its present run began, Unix time; None while it is suspended.
         self._resumed_s: float | None = None
-        #: Bytes that its device had counted at the last report.
-        self._passed_at_report_b = self._read_passed_b()
+        #: All bytes that its device had counted at the last report.
+        self._device_total_at_report_b = self._read_device_total_b()
 
     @property
     def accounted_b(self) -> float:
-        """Return the bytes that are known to be written, or were dropped, since `run` began."""
+        """Return the bytes since `run` began: reported, counted, estimated or dropped."""
         counted_b = self._counted_b()
         unreported_b = self._ended_runs_s * self._full_b_s if counted_b is None else counted_b
         return self._settled_b + unreported_b
@@ -100,7 +101,8 @@ class Pacer:
     def take_report(self, bytes_b: float | None, over_s: float) -> None:
         """Take a report of the bytes of the last `over_s` seconds, which may begin before `run`.
 
-        `bytes_b` is None if the process was held in this time, so that its report is useless.
+        `bytes_b` is None if the agent held the process (suspended it between runs) during a part of
+        this time, so that its report is useless.
         """
         now_s = clock.now_s()
         # Before `run`, the process was not suspended.
@@ -118,7 +120,7 @@ class Pacer:
         if ran_s >= _SHORTEST_CORRECTING_RUN_S and bytes_b > 0:
             self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
         self._settled_b += bytes_b
-        self._passed_at_report_b = self._read_passed_b()
+        self._device_total_at_report_b = self._read_device_total_b()
 
     async def run(self) -> None:
         """Pace the process until it ends or this is cancelled; it is left running."""
@@ -167,7 +169,7 @@ class Pacer:
 
     def _counted_b(self) -> float | None:
         """Return the bytes that its device has counted since the last report; None if unknown."""
-        passed_b = self._read_passed_b()
-        if passed_b is None or self._passed_at_report_b is None:
+        device_total_b = self._read_device_total_b()
+        if device_total_b is None or self._device_total_at_report_b is None:
             return None
-        return passed_b - self._passed_at_report_b
+        return device_total_b - self._device_total_at_report_b

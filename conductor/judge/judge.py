@@ -1,7 +1,8 @@
 """Judges from a run's series whether the run counts, and if it does not, why.
 
 The conductor judges each run, and `nimc verify` judges stored runs again. No run is rejected for a
-value that a machine cannot read, or by a limit that is None. All functions are pure.
+value that a machine cannot read, other than a byte counter of a required rail, or by a limit that
+is None. All functions are pure.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def judge(
     """Judge a run.
 
     `window_s` is when its application started and ended, by the conductor's clock (Unix time).
-    `others_may_send` says whether other programs than the writers may send to the devices of a
-    single target. If there are several targets, ranks send to them in any case.
+    If there is one target, `others_may_send` says whether programs other than the writers may send
+    to its devices. If there are several targets, ranks send to their devices in any case.
     """
     conditions = [node_conditions(node) for node in series.nodes]
     records = writer_records(series, window_s)
@@ -77,7 +78,7 @@ def judge(
 def _disturbances(
     series: Series, conditions: Sequence[NodeConditions], limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Yield a line for each disturbance of the conductor and of the targets."""
+    """Yield a line for each disturbance of the conductor and the targets, and for held writers."""
     if series.stood_still_s > limits.pause_s:
         yield f"the conductor did not run for {series.stood_still_s:.1f} s"
     if abs(series.clock_moved_s) > limits.pause_s:

@@ -2,7 +2,8 @@
 
 A row is a writer's report for an interval. Most writers report one row a second. If a run is
 shorter than two rows, each of its rows may also cover time before or after the run. So the
-conductor lengthens the runs of a block until two rows fit into the last warm-up. It doubles the
+conductor lengthens the runs of a block until two rows fit into the last warm-up, if there is one.
+It doubles the
 length, so that most blocks and nights of a case get the same length. If devices update their byte
 counters rarely, a run must also be so long that a late update hardly changes the count. All
 functions are pure.
@@ -16,8 +17,8 @@ from typing import Literal
 
 #: Number of a writer's rows that must fit into a run.
 LEAST_ROWS = 2
-#: The share of the allowed difference between a count and the writers' report that a late update of
-#: the counter may cause.
+#: A late update of the counter may use up this share of the allowed difference between a count and
+#: the writers' report.
 _LATE_SHARE = 0.5
 #: Maximum number of doublings of a run's length.
 MOST_DOUBLINGS = 6

@@ -7,6 +7,7 @@ change within a block. A *cell* (in `exclude` and `only`) is a combination of le
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from conductor.injectors import INJECTORS
 from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled_arms
 from nimc.readiness.checks import UNKNOWN_CHECK, CheckDescription, third_party_check
-from records.arms import ARMS, level_text
+from records.arms import level_text, standard_arms
 from records.campaign import SWEEP_VARIABLES, Campaign, Entry
 from records.errors import InputError, MachineError, shown_value, suggestion
 from records.machine.site import Machine
@@ -91,7 +92,7 @@ def load_campaign(
     """Return the campaign in a file, checked for a machine.
 
     Its list `workloads` has the cases instead of the entries (`cases.expand`). Raises InputError
-    with a line for each fault: `FILE:LINE: FIELD: FAULT; allowed: VALUES`.
+    with a line for each fault (`refuse`).
     """
     if not isinstance(document.data, dict):
         keys = ", ".join(Campaign.model_fields)
@@ -110,7 +111,11 @@ def load_campaign(
     ]
     refuse(
         document,
-        [*_field_faults(requests, checks), *_cell_faults(requests), *_case_faults(requests)],
+        [
+            *_field_faults(requests, checks),
+            *_cell_faults(requests),
+            *_case_faults(requests),
+        ],
     )
     faults = list(_length_faults(requests, machine))
 
@@ -124,7 +129,11 @@ def load_campaign(
 
 
 def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
-    """Raise InputError if there are faults. It has a line for each of the first faults."""
+    """Raise InputError if there are faults. It has a line for each of the first faults.
+
+    A line is `FILE:LINE: FIELD: FAULT; allowed: VALUES`, or `OPTION: FAULT; allowed: VALUES` if
+    `nimc measure` made the document from its options.
+    """
     if document.options:
         option_lines = [f"{document.option(fault.location)}: {fault.message}" for fault in faults]
         lines = list(map(one_line, dict.fromkeys(option_lines)))
@@ -180,8 +189,9 @@ def _unvalidated_entries(document: YamlDocument) -> list[dict[str, object]]:
 # machine.
 
 
-def _conflict(location: Keys, other_key: str) -> FieldFault:
-    return FieldFault(location, f"cannot be combined with {other_key}; allowed: one of the two")
+def _conflict(location: Keys, other: str) -> FieldFault:
+    """Return the fault that a key cannot be combined with `other`, a phrase for a message."""
+    return FieldFault(location, f"cannot be combined with {other}; allowed: one of the two")
 
 
 @dataclass(frozen=True)
@@ -217,7 +227,7 @@ class _EntryRequest:
 def _field_faults(
     requests: Sequence[_EntryRequest], checks: Collection[str]
 ) -> Iterator[FieldFault]:
-    """Yield the faults of injector, checks, settings, sweeps and levels."""
+    """Yield the faults of injector, checks, settings, arms, sweeps, factors and levels."""
     injector_name = requests[0].campaign.injector.name
     injectors = {name: injector for name, injector in INJECTORS.items() if injector.writes}
     allowed = ["auto", *sorted(injectors)]
@@ -247,7 +257,7 @@ def _field_faults(
 def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """Yield the faults of an arm with scheduled writes (short writes that follow a timetable).
 
-    The check must be able to have such writes, and the factor `rate` must have no levels.
+    The check must be able to have such writes, and the campaign must not have the factor `rate`.
     """
     for arm in scheduled_arms(request.campaign.arms)[:1]:  # one arm is enough for a message
         if "write" not in request.check.variables:
@@ -263,15 +273,17 @@ def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """Yield the faults of a sweep.
 
     The check must have the variables that a sweep sets. Factors and settings must not set them too.
+    All factors must change within a block.
     """
     entry, check = request.entry, request.check
     if entry.sweep is None:
         return
     swept = ", ".join(sorted(SWEEP_VARIABLES))
-    if not check.settable >= SWEEP_VARIABLES:
+    if missing := sorted(SWEEP_VARIABLES - check.settable):
+        noun = "variable" if len(missing) == 1 else "variables"
         yield FieldFault(
             request.key_location("sweep"),
-            f"'{entry.check}' has no variables {swept}; allowed: no sweep",
+            f"'{entry.check}' has no {noun} {', '.join(missing)}; allowed: no sweep",
         )
     for name in request.factors:
         if name in SWEEP_VARIABLES or not check.changes_within(name):
@@ -318,7 +330,7 @@ def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
         if name in request.factors:
             location = request.location_of(name)
             if index is None:
-                message = f"of '{entry.check}', {message}"
+                message = f"check '{entry.check}': {message}"
         elif name in request.entry.set:
             location = request.key_location("set", name)
         elif name in _INJECTOR_KEYS:
@@ -329,7 +341,8 @@ def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 def _cell_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
     """Yield the faults of cells with factors, levels or arms that the campaign does not have."""
     campaign = requests[0].campaign
-    arms: list[Level] = list(campaign.arms or ARMS)
+    # A campaign without arms has the standard arms of each machine: most on a shared host.
+    arms: list[Level] = [*(campaign.arms or standard_arms(same_host=True))]
     all_levels: dict[str, list[Level]] = {ARM: arms}
     for request in requests:
         for name, levels in request.factors.items():
@@ -339,9 +352,9 @@ def _cell_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
 
 
 def _cell_faults_in(
-    location: Keys, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
+    location: Keys, cells_owner: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
 ) -> Iterator[FieldFault]:
-    for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
+    for key, cells in (("exclude", cells_owner.exclude), ("only", cells_owner.only)):
         for index, cell in enumerate(cells):
             for name, level in cell.items():
                 level_location = (*location, key, index, name)
@@ -387,7 +400,7 @@ def _length_faults(requests: Sequence[_EntryRequest], machine: Machine) -> Itera
         if entry.expect < least_s and not request.check.lengthened_by:
             message = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
-                f" {why}; allowed: a larger problem of at least {least_s:g}s"
+                f" {why}; allowed: a larger problem, with its run time here, at least {least_s:g}s"
             )
             yield FieldFault(request.key_location("expect"), message)
 
@@ -403,22 +416,23 @@ def load_third_party_checks(
 ) -> dict[str, CheckDescription]:
     """Return the third-party checks that a campaign file names: class name -> description.
 
-    ReFrame describes each check. In `document`, the class name replaces `PATH.py:Class`. Raises
-    InputError with a line for each check that cannot be used, for example because its name is in
-    `taken_names`.
+    ReFrame describes each check, with its settings file `config` and the name `system` of a system
+    in it. In `document`, the class name replaces `PATH.py:Class`. Raises InputError with a line for
+    each check that cannot be used, for example because its name is in `taken_names`.
     """
     third_party_checks: dict[str, CheckDescription] = {}
-    path_by_name: dict[str, str] = {}
+    path_by_name: dict[str, Path] = {}
     faults = []
     for index, file_and_class in third_party_check_names(document):
-        path, name = file_and_class.rsplit(":", 1)
+        file_name, name = file_and_class.rsplit(":", 1)
+        path = Path(os.path.normpath(document.path.parent / file_name))
         try:
             if name in taken_names or path_by_name.get(name, path) != path:
-                raise InputError("another check has the same name; allowed: a subclass, renamed")
-            if name not in third_party_checks:
-                third_party_checks[name] = third_party_check(
-                    document.path.parent / path, name, config, system
+                raise InputError(
+                    "another check has the same name; allowed: a subclass with another name"
                 )
+            if name not in third_party_checks:
+                third_party_checks[name] = third_party_check(path, name, config, system)
             path_by_name[name] = path
             document.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:

@@ -133,8 +133,8 @@ def look_at_nodes(
         def any_answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
-        limit = destination.time_limit(_LOOK_S)
-        check_options = _check_options(machine, folder, wait_s, limit, plan)
+        time_limit = destination.time_limit(_LOOK_S)
+        check_options = _check_options(machine, folder, wait_s, time_limit, plan)
         tell_progress = progress_teller(folder, plan, tell, any_answered)
         status, pending = run_job(
             destination, check_options, folder, tell, interrupts, any_answered, tell_progress
@@ -510,11 +510,16 @@ def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]
         ("memory", less_memory, memory),
     ]
     details = [
-        f"{name}: {on_node}, not {stated}" for name, differs, (on_node, stated) in rows if differs
+        f"{name}: {on_node} on the node, {stated} expected"
+        for name, differs, (on_node, stated) in rows
+        if differs
     ]
     if details:
-        source = "" if machine.facts else ", which has none and takes those of this host"
-        remedy = f"facts of site/{machine.name}.yaml{source}"
+        remedy = f"correct facts in site/{machine.name}.yaml"
+        if not machine.facts:
+            remedy = (
+                f"add facts to site/{machine.name}.yaml; without them, those of this host count"
+            )
         yield fault_finding("facts on nodes", ", ".join(details), remedy)
 
 

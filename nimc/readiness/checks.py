@@ -84,9 +84,9 @@ _ALLOWED_VALUES = {
 class VariableType:
     """The type of a variable, and the values that it accepts.
 
-    The default limits a number. If the default is above 0, an `int` must be at least 1, and a
-    `float` must be above 0. Otherwise an `int` or `float` must be at least the default. If a number
-    has no default, 0 is used as the default.
+    Which numbers are accepted depends on the default. If the default is above 0, an `int` must be
+    at least 1, and a `float` must be above 0. Otherwise an `int` or `float` must be at least the
+    default. If a number has no default, 0 is used as the default.
     """
 
     #: `int`, `float`, `bool`, `str`, `size` (a text with a unit, or an empty text), or another type

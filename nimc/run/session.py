@@ -1,7 +1,7 @@
 """Runs ReFrame sessions as child processes that end with the campaign, and finds their processes.
 
-A *run* here is what has a folder: the run of a campaign, a job that inspects nodes, or an injection
-in a job.
+In this module, a *run* is one of three things for which ReFrame starts in a folder of its own: a
+run of a campaign, a job that inspects nodes, or an injection in a job. `run` is its folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pins of Spack and its recipes, environments, and what `nimc spack setup` found."""
+"""Reads the pinned versions of Spack and its recipes, the environments, and Spack's set-up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def load_pins(folder: Path = ENVIRONMENTS_FOLDER) -> Pins:
         raise InputError(first_fault_line([document], error, Pins)) from None
 
 
-#: Placeholder for the size in an environment's file, and separator before the size in its name.
+#: Placeholder for the size in an environment's file, and separator before the size in its name. The
+#: size is the number of elements of each array of STREAM.
 _SIZE_PLACEHOLDER, _SIZE_SEPARATOR = "$NIMC_SIZE", "@"
 
 
@@ -67,7 +68,9 @@ def environment_text(name: str) -> str:
     if listed_name not in allowed:
         raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
     if separator and not re.fullmatch(r"[1-9][0-9]*", size):
-        raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
+        raise InputError(
+            f"environment {name!r}: SIZE, the elements of an array, is a whole number from 1"
+        )
     return (
         (ENVIRONMENTS_FOLDER / folder / "spack.yaml").read_text().replace(_SIZE_PLACEHOLDER, size)
     )

@@ -15,7 +15,7 @@ import pytest
 from conductor import messages
 from conductor.agent.agent import Agent
 from conductor.agent.end import End
-from conductor.agent.pacer import first_full_b_s
+from conductor.agent.pacer import assumed_full_b_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Arrived, Row
 from conductor.readings import Placement
@@ -80,7 +80,7 @@ def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
 )
 def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b_s, full_b_s):
     one = end(rate_b_s=100.0, full_b_s=known_b_s)
-    assert first_full_b_s(one.writer, reported_b_s) == full_b_s
+    assert assumed_full_b_s(one.writer, reported_b_s) == full_b_s
     assert one.is_paced
     assert not end(role="target", rate_b_s=100.0).is_paced
     assert not end().is_paced

@@ -132,6 +132,7 @@ NO_TREATMENT = "3: workloads[0]: stream: exclude, only"
          "0, full"),
         ("", "factors: {rate: [0, full]}\narms: [off, on]\nexclude: [{arm: spin}]",
          "6: exclude[0].arm", ["spin"], "off, on"),
+        ("", "exclude: [{arm: daly}]", "4: exclude[0].arm", ["daly"], "off, on, spin, aa"),
         ("", "factors: {rate: [0]}", NO_TREATMENT, [], "at least one"),
         ("", "arms: [off, aa]\nexclude: [{arm: aa}]", NO_TREATMENT, [], "some of them"),
         ("", "arms: [off, aa]\nonly: [{arm: off}]", NO_TREATMENT, [], "some of them"),

@@ -107,7 +107,7 @@ def test_few_numbers_of_cores_are_evenly_spaced(cores, expected):
     [
         (
             "check: stream, sweep: {}",
-            ":3: workloads[0].sweep: 'stream' has no variables comm_node,",
+            ":3: workloads[0].sweep: 'stream' has no variables cores, node; allowed: no sweep",
         ),
         ("check: membench, sweep: {}, set: {node: 1}", "set.node: cannot be combined with 'sweep'"),
         (

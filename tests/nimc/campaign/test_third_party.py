@@ -79,6 +79,7 @@ REFUSED = {
     "broken.py:melt": (["SyntaxError"], ""),
     "third_party.py:stream": (["third_party.py:stream", "name"], "a subclass"),
     "third_party.py:plain": None,
+    "./third_party.py:plain": None,
     "other/third_party.py:plain": (["other/third_party.py:plain", "name"], "a subclass"),
 }
 

@@ -66,12 +66,13 @@ def only_fault(job_look: JobLook) -> HostFinding:
         (FACTS | {"cores": 48, "memory": "270GiB"}, None),
         (FACTS | {"llc": None}, None),
         # A job gets less memory than the site file says, for example if it must request memory.
-        (FACTS | {"memory": "512GiB"}, "memory: 262144 MiB, not 524288 MiB"),
+        (FACTS | {"memory": "512GiB"}, "memory: 262144 MiB on the node, 524288 MiB expected"),
         (
             FACTS | {"cores": 128, "numa_nodes": 2, "sockets": 1},
-            "cores: 64, not 128, sockets: 2, not 1, NUMA nodes: [0, 1, 2, 3], not [0, 1]",
+            "cores: 64 on the node, 128 expected, sockets: 2 on the node, 1 expected,"
+            " NUMA nodes: [0, 1, 2, 3] on the node, [0, 1] expected",
         ),
-        (FACTS | {"llc": "256MiB"}, "last-level caches: 512 MiB, not 256 MiB"),
+        (FACTS | {"llc": "256MiB"}, "last-level caches: 512 MiB on the node, 256 MiB expected"),
     ],
 )
 def test_facts_of_the_site_file_that_nodes_do_not_have_are_named(facts, detail):
@@ -84,8 +85,8 @@ def test_without_facts_in_the_site_file_those_of_this_host_are_compared_with_the
     row = findings_by_subject(look_of(node("n1", FAST)), cluster_machine(facts=None))[
         "facts on nodes"
     ]
-    assert "cores: 64, not " in row.detail
-    assert row.remedy == "facts of site/box.yaml, which has none and takes those of this host"
+    assert "cores: 64 on the node, " in row.detail
+    assert row.remedy == "add facts to site/box.yaml; without them, those of this host count"
 
 
 @pytest.mark.parametrize(
