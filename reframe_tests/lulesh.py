@@ -45,7 +45,10 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
         ranks = largest_cube_edge(max_ranks, self.nodes) ** 3
         if ranks % self.nodes:
             raise variable_fault(
-                self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
+                self,
+                "nodes",
+                f"no cube of at most {max_ranks} ranks has as many ranks on each node; allowed:"
+                " another number",
             )
         self.set_ranks_per_node(ranks // self.nodes)
         default_ranks = largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3
@@ -92,8 +95,9 @@ def known_energy(mesh_edge: int, iterations: int) -> float:
         complete_runs = ", ".join(f"{edge} ({count})" for edge, (count, _) in COMPLETE_RUNS.items())
         raise FomError(
             f"no origin energy is known for a mesh of {mesh_edge} elements along its edge (edge x"
-            f" cube root of the ranks) after {iterations} iterations; known: from"
-            f" {MIN_MESH_EDGE} after {counts}; and complete runs: {complete_runs}"
+            f" cube root of the ranks) after {iterations} iterations; known: meshes"
+            f" of {MIN_MESH_EDGE} or more after {counts} iterations; and complete runs, as edge"
+            f" (iterations): {complete_runs}"
         )
     return ENERGY_SHARE[iterations] * _BASE_ENERGY_J * (mesh_edge / _BASE_EDGE) ** 3
 

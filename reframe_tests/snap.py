@@ -14,7 +14,7 @@ from reframe_tests.workload import FomError, Within, Workload
 
 #: Edge of a cell; the box grows with the ranks.
 _CELL_CM = 0.1
-#: Parts into which a rank's cells are divided along x. Their number must be a multiple of it.
+#: Number of parts into which a rank's cells are divided along x; it must divide their number.
 _CHUNKS = 4
 #: Input that does not depend on size and layout: a uniform source in uniform material with open
 #: sides. Its solution is symmetric, and is printed at mid-height to check that.

@@ -149,6 +149,7 @@ class Line:
     #: Name of the case, its figure, its verdict, and more; the most important first.
     cells: Sequence[str]
     details: Sequence[str] = ()
+    #: Name of click's colour for the line; None: the terminal's own.
     colour: str | None = None
 
 

@@ -74,7 +74,8 @@ class _Remedy:
     factor: str
     level: Level
     reference_level: Level
-    #: Other factors with contrasts that are not at their first level (`Contrast.at`).
+    #: Levels of the other factors that have prices or gains; first levels are left out
+    #: (`Contrast.at`).
     other_levels: Mapping[str, Level] = field(default_factory=dict)
     #: Price and gain, from the run's contrasts. Both are None for a level of the writers, and for a
     #: level that needs its own job.

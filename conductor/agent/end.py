@@ -265,22 +265,23 @@ class End:
         previous_printed_s, self.row_printed_s = self.row_printed_s, clock.now_s()
         end_s = self.row_printed_s - row.print_delay_s
         previous_end_s = self._last_row_end_s
-        over_s = row.over_s
-        if over_s is None:
-            over_s = self.injector.row_s or COUNT_INTERVAL_S
+        interval_s = row.over_s
+        if interval_s is None:
+            interval_s = self.injector.row_s or COUNT_INTERVAL_S
             if previous_end_s is not None:
-                over_s = end_s - previous_end_s
+                interval_s = end_s - previous_end_s
         elif previous_end_s is not None:
-            # A row begins at the latest when the previous one is printed.
-            end_s = min(end_s, previous_printed_s + over_s)
+            # A row's interval begins at the latest when the previous row is printed.
+            end_s = min(end_s, previous_printed_s + interval_s)
         self._last_row_end_s = end_s
         if self.meter and row.print_delay_s:  # the interval of the next row begins now
             self.count()
             asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
-        start_s = end_s - over_s
+        start_s = end_s - interval_s
         partly_held = self.held or start_s < self._resumed_s
         if self.pacer:
-            self.pacer.take_report(None if partly_held else row.rate_b_s * over_s, over_s)
+            reported_b = None if partly_held else row.rate_b_s * interval_s
+            self.pacer.take_report(reported_b, interval_s)
         elif self.is_paced and not self.held:  # the first row shows that its set-up is complete
             full_b_s = assumed_full_b_s(self.writer, row.rate_b_s)
             self._pace(Pacer(self.process, pace_of(self.writer), full_b_s, self.passed_b))
@@ -307,7 +308,7 @@ class End:
         """Read its output until it ends; start a new passive side after each short write."""
         with contextlib.closing(log):
             why = await self._read(log)
-            # Once a passive side has listened, each of its ends is taken for that of a short write.
+            # Once a passive side has listened, each exit of its program ends a short write.
             while self.listened and self.writer.messages is not None and not self._stopping:
                 began_s = clock.now_s()
                 process = await start_writer_end(self.injector, self.writer, self.role, _PIPE)

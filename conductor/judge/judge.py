@@ -1,8 +1,8 @@
 """Judges from a run's series whether the run counts, and if it does not, why.
 
-The conductor judges each run, and `nimc verify` judges stored runs again. No run is rejected for a
-value that a machine cannot read, other than a byte counter of a required rail, or by a limit that
-is None. All functions are pure.
+The conductor judges each run, and `nimc verify` judges stored runs again. A limit that is None
+rejects no run. A value that a machine cannot read rejects no run either, with one exception: the
+byte counter of any rail, if the run requires rails. All functions are pure.
 """
 
 from __future__ import annotations

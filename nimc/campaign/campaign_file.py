@@ -92,7 +92,7 @@ def load_campaign(
     """Return the campaign in a file, checked for a machine.
 
     Its list `workloads` has the cases instead of the entries (`cases.expand`). Raises InputError
-    with a line for each fault (`refuse`).
+    with a line for each of the first faults (`refuse`).
     """
     if not isinstance(document.data, dict):
         keys = ", ".join(Campaign.model_fields)
@@ -105,19 +105,19 @@ def load_campaign(
     except ValidationError as error:
         refuse(document, map(_schema_fault, error.errors(include_url=False)))
         raise
-    requests = [
-        _EntryRequest(campaign, entry, ("workloads", index), checks.get(entry.check, UNKNOWN_CHECK))
+    contexts = [
+        _EntryContext(campaign, entry, ("workloads", index), checks.get(entry.check, UNKNOWN_CHECK))
         for index, entry in enumerate(campaign.workloads)
     ]
     refuse(
         document,
         [
-            *_field_faults(requests, checks),
-            *_cell_faults(requests),
-            *_case_faults(requests),
+            *_field_faults(contexts, checks),
+            *_cell_faults(contexts),
+            *_case_faults(contexts),
         ],
     )
-    faults = list(_length_faults(requests, machine))
+    faults = list(_length_faults(contexts, machine))
 
     def add_fault(index: int, key: str, error: InputError) -> None:
         location: Keys = ("workloads", index, key) if key else ("workloads", index)
@@ -195,7 +195,7 @@ def _conflict(location: Keys, other: str) -> FieldFault:
 
 
 @dataclass(frozen=True)
-class _EntryRequest:
+class _EntryContext:
     """An entry, its campaign and its check."""
 
     campaign: Campaign
@@ -225,10 +225,10 @@ class _EntryRequest:
 
 
 def _field_faults(
-    requests: Sequence[_EntryRequest], checks: Collection[str]
+    contexts: Sequence[_EntryContext], checks: Collection[str]
 ) -> Iterator[FieldFault]:
     """Yield the faults of injector, checks, settings, arms, sweeps, factors and levels."""
-    injector_name = requests[0].campaign.injector.name
+    injector_name = contexts[0].campaign.injector.name
     injectors = {name: injector for name, injector in INJECTORS.items() if injector.writes}
     allowed = ["auto", *sorted(injectors)]
     if injector_name not in allowed:
@@ -241,113 +241,113 @@ def _field_faults(
             hint = suggestion(injector_name, allowed)
         message = f"{shown_value(injector_name)} found{hint}; allowed: {' '.join(allowed)}"
         yield FieldFault(("injector", "name"), message)
-    for request in requests:
-        if request.entry.check not in checks:
-            message = unknown_message("workload", request.entry.check, checks)
-            yield FieldFault(request.key_location("check"), message)
+    for context in contexts:
+        if context.entry.check not in checks:
+            message = unknown_message("workload", context.entry.check, checks)
+            yield FieldFault(context.key_location("check"), message)
             continue
-        for name in request.entry.set.keys() - request.check.settable:
-            yield unknown_key("variable", request.key_location("set", name), request.check.settable)
-        yield from _arm_faults(request)
-        yield from _sweep_faults(request)
-        yield from _factor_faults(request)
-        yield from _value_faults(request)
+        for name in context.entry.set.keys() - context.check.settable:
+            yield unknown_key("variable", context.key_location("set", name), context.check.settable)
+        yield from _arm_faults(context)
+        yield from _sweep_faults(context)
+        yield from _factor_faults(context)
+        yield from _value_faults(context)
 
 
-def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
+def _arm_faults(context: _EntryContext) -> Iterator[FieldFault]:
     """Yield the faults of an arm with scheduled writes (short writes that follow a timetable).
 
     The check must be able to have such writes, and the campaign must not have the factor `rate`.
     """
-    for arm in scheduled_arms(request.campaign.arms)[:1]:  # one arm is enough for a message
-        if "write" not in request.check.variables:
+    for arm in scheduled_arms(context.campaign.arms)[:1]:  # one arm is enough for a message
+        if "write" not in context.check.variables:
             message = (
-                f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+                f"'{context.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
             )
             yield FieldFault(("arms",), message)
-        if RATE in request.factors:
-            yield _conflict(request.location_of(RATE), f"the arm '{arm}'")
+        if RATE in context.factors:
+            yield _conflict(context.location_of(RATE), f"the arm '{arm}'")
 
 
-def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
+def _sweep_faults(context: _EntryContext) -> Iterator[FieldFault]:
     """Yield the faults of a sweep.
 
     The check must have the variables that a sweep sets. Factors and settings must not set them too.
     All factors must change within a block.
     """
-    entry, check = request.entry, request.check
+    entry, check = context.entry, context.check
     if entry.sweep is None:
         return
     swept = ", ".join(sorted(SWEEP_VARIABLES))
     if missing := sorted(SWEEP_VARIABLES - check.settable):
         noun = "variable" if len(missing) == 1 else "variables"
         yield FieldFault(
-            request.key_location("sweep"),
+            context.key_location("sweep"),
             f"'{entry.check}' has no {noun} {', '.join(missing)}; allowed: no sweep",
         )
-    for name in request.factors:
+    for name in context.factors:
         if name in SWEEP_VARIABLES or not check.changes_within(name):
             allowed = f"factors that change within a block, except {swept}"
             message = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
-            yield FieldFault(request.key_location("sweep"), message)
+            yield FieldFault(context.key_location("sweep"), message)
     for name in sorted(SWEEP_VARIABLES & entry.set.keys()):
-        yield _conflict(request.key_location("set", name), "'sweep'")
+        yield _conflict(context.key_location("set", name), "'sweep'")
 
 
-def _factor_faults(request: _EntryRequest) -> Iterator[FieldFault]:
+def _factor_faults(context: _EntryContext) -> Iterator[FieldFault]:
     """Yield the faults of factors.
 
     The check must have the factor, and neither `set` nor `injector` may set its level. The factor
     `reserved_cores` cannot be combined with a layout that is chosen by measurement.
     """
-    entry, check = request.entry, request.check
-    if layouts.is_to_be_chosen(entry) and "reserved_cores" in request.factors:
-        yield _conflict(request.key_location("set", layouts.LAYOUT), "the factor 'reserved_cores'")
-    for name in request.factors:
-        location = request.location_of(name)
+    entry, check = context.entry, context.check
+    if layouts.is_to_be_chosen(entry) and "reserved_cores" in context.factors:
+        yield _conflict(context.key_location("set", layouts.LAYOUT), "the factor 'reserved_cores'")
+    for name in context.factors:
+        location = context.location_of(name)
         if name not in check.factors:
             yield unknown_key("factor", location, check.factors, entry.check)
             continue
         if name in entry.set:
-            yield _conflict(location, dotted(request.key_location("set", name)))
+            yield _conflict(location, dotted(context.key_location("set", name)))
         key = _INJECTOR_KEYS.get(name)
-        if key and getattr(request.campaign.injector, key) not in ("auto", FULL):
+        if key and getattr(context.campaign.injector, key) not in ("auto", FULL):
             yield _conflict(location, f"injector.{key}")
 
 
-def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
+def _value_faults(context: _EntryContext) -> Iterator[FieldFault]:
     """Yield the faults of variables' values and of factors' levels that are not allowed."""
-    entry, check = request.entry, request.check
+    entry, check = context.entry, context.check
     set_levels = {name: value for name, value in entry.set.items() if name in check.settable}
-    levels = {**cases.case_request(request.campaign, entry, check).levels, **set_levels}
+    levels = {**cases.case_request(context.campaign, entry, check).levels, **set_levels}
     for name, index, message in level_faults(
         levels,
-        request.factors,
+        context.factors,
         comparable_across_cores=check.comparable_across_cores,
         check=check.check_level,
     ):
-        location = request.key_location("check")
-        if name in request.factors:
-            location = request.location_of(name)
+        location = context.key_location("check")
+        if name in context.factors:
+            location = context.location_of(name)
             if index is None:
                 message = f"check '{entry.check}': {message}"
-        elif name in request.entry.set:
-            location = request.key_location("set", name)
+        elif name in context.entry.set:
+            location = context.key_location("set", name)
         elif name in _INJECTOR_KEYS:
             location = ("injector", _INJECTOR_KEYS[name])
         yield FieldFault(location, message, None if index is None else (*location, index))
 
 
-def _cell_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
+def _cell_faults(contexts: Sequence[_EntryContext]) -> Iterator[FieldFault]:
     """Yield the faults of cells with factors, levels or arms that the campaign does not have."""
-    campaign = requests[0].campaign
-    # A campaign without arms has the standard arms of each machine: most on a shared host.
+    campaign = contexts[0].campaign
+    # A campaign without arms gets the standard arms of its machine. A shared host has all of them.
     arms: list[Level] = [*(campaign.arms or standard_arms(same_host=True))]
     all_levels: dict[str, list[Level]] = {ARM: arms}
-    for request in requests:
-        for name, levels in request.factors.items():
+    for context in contexts:
+        for name, levels in context.factors.items():
             all_levels[name] = [*all_levels.get(name, []), *levels]
-        yield from _cell_faults_in(request.location, request.entry, {ARM: arms, **request.factors})
+        yield from _cell_faults_in(context.location, context.entry, {ARM: arms, **context.factors})
     yield from _cell_faults_in((), campaign, all_levels)
 
 
@@ -367,42 +367,42 @@ def _cell_faults_in(
                     )
 
 
-def _case_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
+def _case_faults(contexts: Sequence[_EntryContext]) -> Iterator[FieldFault]:
     """Yield the faults of duplicate or too long names of cases, and of entries without cases."""
     names = set[str]()
-    for request in requests:
-        if not request.cases:
+    for context in contexts:
+        if not context.cases:
             yield FieldFault(
-                request.location, "exclude and only leave no case; allowed: at least one"
+                context.location, "exclude and only leave no case; allowed: at least one"
             )
-        for case in request.cases:
+        for case in context.cases:
             name = case.name
             if name in names:
                 message = f"duplicate case name '{name}'; allowed: another name"
-                yield FieldFault(request.key_location("case"), message, request.location)
+                yield FieldFault(context.key_location("case"), message, context.location)
             if len(name) > _MAX_CASE_NAME_LENGTH:
                 message = (
                     f"'{name:.40}...' has {len(name)} characters; allowed: at most"
                     f" {_MAX_CASE_NAME_LENGTH}"
                 )
-                yield FieldFault(request.key_location("case"), message, request.location)
+                yield FieldFault(context.key_location("case"), message, context.location)
             names.add(name)
 
 
-def _length_faults(requests: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
+def _length_faults(contexts: Sequence[_EntryContext], machine: Machine) -> Iterator[FieldFault]:
     """Yield the faults of runs that are too short and that their check cannot lengthen.
 
     A run must last for enough rows of the writers, and for a precise count of their bytes.
     """
-    least_s, why = cases.shortest_run(requests[0].campaign, machine)
-    for request in requests:
-        entry = request.entry
-        if entry.expect < least_s and not request.check.lengthened_by:
+    least_s, why = cases.shortest_run(contexts[0].campaign, machine)
+    for context in contexts:
+        entry = context.entry
+        if entry.expect < least_s and not context.check.lengthened_by:
             message = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
-                f" {why}; allowed: a larger problem, with its run time here, at least {least_s:g}s"
+                f" {why}; allowed: a larger problem, and its run time, at least {least_s:g} s"
             )
-            yield FieldFault(request.key_location("expect"), message)
+            yield FieldFault(context.key_location("expect"), message)
 
 
 # A third-party check is written as `check: PATH.py:Class`. The class in this file must have the
@@ -418,7 +418,7 @@ def load_third_party_checks(
 
     ReFrame describes each check, with its settings file `config` and the name `system` of a system
     in it. In `document`, the class name replaces `PATH.py:Class`. Raises InputError with a line for
-    each check that cannot be used, for example because its name is in `taken_names`.
+    each of the first checks that cannot be used, for example because its name is in `taken_names`.
     """
     third_party_checks: dict[str, CheckDescription] = {}
     path_by_name: dict[str, Path] = {}

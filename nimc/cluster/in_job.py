@@ -192,9 +192,9 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
     if not environments:  # ReFrame's schema allows this
         defined = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
         raise InputError(
-            f"{config}:{line_of(config, partition['name'])}: environs: none of partition"
-            f" {partition['name']} is defined for it; allowed: {defined}, with target_systems that"
-            " include the partition"
+            f"{config}:{line_of(config, partition['name'])}: environs: no environment of"
+            f" partition {partition['name']} is defined for this partition; allowed: {defined},"
+            " with target_systems that include it"
         )
     os.environ.update(settings.environment)  # for example SLURM_CONF; ReFrame sets it, too
     environment = f"^{environments[0].environment}$"
@@ -494,7 +494,8 @@ def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]
     """Yield a finding if a node's hardware differs from `facts` in the site file.
 
     If the file has no facts, the node is compared with this host. The facts in the file may state
-    fewer cores than the node has, since jobs may be given fewer cores.
+    fewer cores than the node has, since jobs may be given fewer cores. Memory differs only if the
+    node has clearly less (`_LEAST_MEMORY_SHARE`).
     """
     facts, hardware = machine.node_facts(), node.host
     numa_nodes = host.nodes_with_cores(hardware.numa_nodes) or [0]

@@ -81,8 +81,8 @@ class RequestedWrites:
     rate: str = "full"
     #: Name of the injector: the program that makes the writes. None: the machine's injector.
     injector: str | None = None
-    #: Target nodes, as a list in Slurm's form; None: nodes of the allocation, or nodes that Slurm
-    #: chooses for the job. The site file has the number of origins among them.
+    #: Target nodes, as a list in Slurm's form; None: targets and origins are nodes of the
+    #: allocation, or nodes that Slurm chooses. The site file says how many of them are origins.
     targets: str | None = None
     #: Origin nodes, as a list in Slurm's form; None if `targets` is None.
     origins: str | None = None

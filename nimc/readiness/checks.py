@@ -135,8 +135,8 @@ def _is_size(value: Any) -> bool:
 class CheckDescription:
     """Facts about a check that are needed to plan a campaign with it."""
 
-    #: Names of its variables, with inherited ones. ReFrame's own variables are left out of checks
-    #: of this project.
+    #: Names of its variables, with inherited ones. For a check of this project, ReFrame's own
+    #: variables are not listed.
     variables: frozenset[str]
     #: Variables of the check that may change from one run of a block (the pairs of one allocation)
     #: to the next run.
@@ -250,7 +250,7 @@ def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckDescription]:
 def _cache_file() -> Path | None:
     """Return the path of the user's cache file.
 
-    Returns None if its folder cannot be made, or if another user could write to the folder.
+    Returns None if its folder cannot be made, is a link, or if another user could write to it.
     """
     with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home folder
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"

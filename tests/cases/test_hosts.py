@@ -739,13 +739,16 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
     text = case_text("partition_without_environs").replace("['-p a']", f"['-p a']{environs}")
     config = configured(tmp_path, "box", text)
     assert settings_of(config).fault is None
-    fault = f"{config}:1: environs: none of partition p "
-    with pytest.raises(InputError, match=f"^{fault}can run 'lammps'; allowed: an environment with"):
+    location = f"{config}:1: environs: "
+    with pytest.raises(
+        InputError,
+        match=f"^{location}none of partition p can run 'lammps'; allowed: an environment with",
+    ):
         load_request(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     with pytest.raises(InputError) as error:
         in_job.look_at_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
-    allowed = "allowed: g, with target_systems that include the partition"
-    assert str(error.value) == f"{fault}is defined for it; {allowed}"
+    fault = f"{location}no environment of partition p is defined for this partition"
+    assert str(error.value) == f"{fault}; allowed: g, with target_systems that include it"
 
 
 # A whole first day of a user: init, doctor and plan on a cluster of stand-ins for Slurm's programs.

@@ -211,7 +211,8 @@ def test_the_required_results_are_those_computed_by_hand():
     assert lulesh.known_energy(25, 10) == pytest.approx(4.057444e06, rel=1e-6)
     assert lulesh.known_energy(25, 50) == pytest.approx(1.266374e06, rel=1e-6)
     with pytest.raises(
-        FomError, match=r"mesh of 12 .* after 100 .* from 15 after 10, 50, 100; .* 90 \(3145\)"
+        FomError,
+        match=r"mesh of 12 .* after 100 .* of 15 or more after 10, 50, 100 iter.* 90 \(3145\)",
     ):
         lulesh.known_energy(12, 100)
     # The wave is fastest where each factor is 1. Its speed there is the speed of sound,
