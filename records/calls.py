@@ -1,8 +1,8 @@
 """The call of a run, which is the command that the user typed to make the run.
 
 Commands that resume the run are made from the call. The path of a campaign or crate is absolute, so
-such a command can be made for any folder of the run's host. A user's own command may have relative
-paths, so it must be typed in the folder of the call.
+such a command can be made for any folder of the run's host, unless an earlier version made the run.
+A user's own command may have relative paths, so it must be typed in the folder of the call.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _CALL_FILE = "call.json"
 class Call:
     """The command that makes a run, without the options of machine and results folder."""
 
-    #: The subcommand and what it runs: the name or path of a campaign, or the path of a crate.
-    #: `nimc measure` has its command in `tail` instead.
+    #: The subcommand, then its argument: the name or path of a campaign, or the path of a crate.
+    #: `nimc measure` has its argument, a command, in `tail`.
     subject: tuple[str | Path, ...]
     #: Options that decide what is run.
     options: tuple[str, ...] = ()
     #: Words after all options: `--` and a user's own command (`nimc measure`).
     tail: tuple[str, ...] = ()
-    #: Folder in which the call was typed, and in which a user's own command runs. None for
+    #: Folder in which the run was started, and in which a user's own command runs. None for
     #: `nimc reproduce`, and for a run of an earlier version, which did not store the folder.
     folder: Path | None = None
 
@@ -91,7 +91,10 @@ class RunCommands:
     shell: Shell | None = None
 
     def resume(self, *options: str) -> str:
-        """The command that resumes the run, with further `options` that its subcommand has."""
+        """The command that resumes the run, with further `options` that its subcommand has.
+
+        Without a shell, it is the command that runs the campaign on another host.
+        """
         if self.shell:
             call = load_call(self.run, self.campaign)
         else:

@@ -36,10 +36,10 @@ class lammps_scaling(lammps.lammps):
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
     #: Number of units per target node. The arm `daly` has as many writers as Daly's estimate gives
-    #: for all units. The arm `constant` has a writer for a constant share of the units, 0.2 %.
+    #: for all units. The arm `constant` has as many writers as 0.2 % of the units.
     #: Each unit has `node_mtti` as its mean time to interrupt. With 1, the units are nodes. With
-    #: the default, 0, they are the ranks of a node whose only free cores are `spare_cores`, as in
-    #: Groves, Grant and Arnold (2016), whose nodes had 16 ranks each.
+    #: the default, 0, they are the ranks that a node without reserved cores has, as in Groves,
+    #: Grant and Arnold (2016), whose nodes had 16 ranks each.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
     #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. The length

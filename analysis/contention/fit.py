@@ -124,7 +124,9 @@ def fit_model(sweep: Sweep) -> Model:
 
 
 def _can_be_fitted(points: list[Point]) -> bool:
-    """Return whether a point has computations and communications together, or all lack the latter.
+    """Return whether the points suffice for a fit.
+
+    A point must have computations and communications together, or there are only computations.
 
     There are only computations if no point has a rate of communications, and one has a rate of
     computations alone.
@@ -351,17 +353,17 @@ def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
 def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
     """Return the parameters with the two maxima, and with the three numbers of `_basis`.
 
-    If computations alone reach no plateau, those that refer to `n_seq_max` stay None.
+    A negative delta_l becomes 0, since the total is largest at `n_par_max`. If computations alone
+    reach no plateau, those that refer to `n_seq_max` stay None.
     """
     if n_par > n_seq:
         t_par, t_par2, delta_r = map(float, solution)
         delta_l = 0.0
     else:
         t_par, delta_l, delta_r = map(float, solution)
+        delta_l = max(delta_l, 0.0)
         t_par2 = t_par - delta_l * (n_seq - n_par)
-    guess = replace(
-        uncontended, n_par_max=n_par, t_par_max_b_s=t_par, delta_l_b_s=max(delta_l, 0.0)
-    )
+    guess = replace(uncontended, n_par_max=n_par, t_par_max_b_s=t_par, delta_l_b_s=delta_l)
     if uncontended.t_seq_max_b_s is None:
         return guess
     return replace(guess, t_par_max2_b_s=t_par2, n_seq_max=n_seq, delta_r_b_s=delta_r)

@@ -73,7 +73,8 @@ class Model:
 
     name: str
     #: The largest number of computing cores that can be predicted. For a published model, it is the
-    #: number of cores of the first socket. For others, it is the largest number measured.
+    #: number of cores of the first socket. For others, it is the largest number measured on a
+    #: calibrated placement.
     cores: _CountInSocket
     #: Number of NUMA nodes of one socket (#m of equations 7 and 8).
     numa_per_socket: _CountInSocket
@@ -155,31 +156,35 @@ def rates_together(p: Parameters, n: CoreCounts) -> tuple[Rates, Rates]:
     """Return the rates of computations and of communications, both running: equations 2 to 5.
 
     `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
-    demand fits the capacity. If not even one core fits, this last number is 0, at which
-    communications have their full rate.
+    demand is_below_capacity the capacity. If not even one core is_below_capacity, this last number
+    is 0, at which communications have their full rate.
     """
-    nominal = or_nan(p.b_comm_seq_b_s)
-    alpha = 0.0 if nominal == 0 else or_nan(p.alpha)
+    alone_b_s = or_nan(p.b_comm_seq_b_s)
+    alpha = 0.0 if alone_b_s == 0 else or_nan(p.alpha)
     capacity = memory_rate(p, n)
     demand = n * or_nan(p.b_comp_seq_b_s)
     unbounded = np.isinf(capacity)
-    fits = unbounded | (demand + alpha * nominal < capacity)
-    comm_fitting = np.where(unbounded, nominal, np.minimum(capacity - demand, nominal))
-    comm = np.where(fits, comm_fitting, _kept_share(p, n, fits, comm_fitting) * nominal)
+    is_below_capacity = unbounded | (demand + alpha * alone_b_s < capacity)
+    comm_below_capacity = np.where(unbounded, alone_b_s, np.minimum(capacity - demand, alone_b_s))
+    comm = np.where(
+        is_below_capacity,
+        comm_below_capacity,
+        _kept_share(p, n, is_below_capacity, comm_below_capacity) * alone_b_s,
+    )
     comm = np.where(np.isnan(capacity) | (np.isnan(demand) & ~unbounded), np.nan, comm)
     return np.minimum(demand, np.maximum(capacity - comm, 0.0)), comm
 
 
 def _kept_share(
-    p: Parameters, n: CoreCounts, fits: NDArray[np.bool_], comm_fitting: Rates
+    p: Parameters, n: CoreCounts, is_below_capacity: NDArray[np.bool_], comm_below_capacity: Rates
 ) -> Rates:
     """Return the share of their rate alone that communications keep: equation 5, algorithm 2."""
     alpha = or_nan(p.alpha) if p.b_comm_seq_b_s else 0.0
     if p.n_seq_max is None or p.n_par_max is None or p.n_seq_max - p.n_par_max <= 1:
         return np.full(n.shape, alpha)
-    last_fitting = np.maximum.accumulate(np.where(fits, n, 0))
+    last_fitting = np.maximum.accumulate(np.where(is_below_capacity, n, 0))
     # The first share is for 0 cores.
-    shares = np.concatenate(([1.0], comm_fitting / (p.b_comm_seq_b_s or 1.0)))
+    shares = np.concatenate(([1.0], comm_below_capacity / (p.b_comm_seq_b_s or 1.0)))
     share = shares[last_fitting]
     falls = n < p.n_seq_max
     step = (share - alpha) / np.where(falls, p.n_seq_max - last_fitting, 1)
@@ -217,11 +222,11 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     n = np.arange(1, model.cores + 1)
     same_node = comp_node == comm_node
     comp_parameters, comp_calibration = _parameters(model, comp_node), model.calibration(comp_node)
-    nominal_b_s = _parameters(model, comm_node).b_comm_seq_b_s
+    alone_b_s = _parameters(model, comm_node).b_comm_seq_b_s
     if same_node:
         comm_parameters, comm_calibration = comp_parameters, comp_calibration
     else:
-        comm_parameters = replace(model.local, b_comm_seq_b_s=nominal_b_s)
+        comm_parameters = replace(model.local, b_comm_seq_b_s=alone_b_s)
         comm_calibration = "local"
 
     def within_reach(rates: Rates, calibration: str) -> Rates:
@@ -237,7 +242,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         comp_par_b_s=within_reach(comp if same_node else comp_alone, comp_calibration),
         comm_par_b_s=within_reach(comm, comm_calibration),
         comp_alone_b_s=within_reach(comp_alone, comp_calibration),
-        comm_alone_b_s=np.full(n.shape, or_nan(nominal_b_s)),
+        comm_alone_b_s=np.full(n.shape, or_nan(alone_b_s)),
     )
 
 

@@ -12,6 +12,7 @@ TIME = pl.when(pl.col("fom_better") == "higher").then(1 / pl.col("fom")).otherwi
 def runs_that_count(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """The runs that count: `CASE_PAIR_COLUMNS`, `key`, `arm`, `role`, `baseline` and `columns`.
 
+    `key` is that of the sample.
     `samples` is what `analysis.samples.pairs.judge_samples` returns. If a run was repeated, its
     last attempt that counts is used.
     """

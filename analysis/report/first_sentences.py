@@ -226,6 +226,8 @@ def next_step(
     if header.reproduces:
         if header.finished_s is not None:
             return f"Next: nothing; it has repeated the pairs of {header.reproduces.run}."
+        if commands.shell is None:  # a crate, which is read on other hosts
+            return f"Next: nothing; it has repeated some pairs of {header.reproduces.run}."
         return f"Next: `{commands.resume()}`, to repeat the other pairs of {header.reproduces.run}."
     effects = [row for row in rows if row.role == "effect"]
     first_row_by_verdict = {row.verdict: row for row in reversed(effects)}

@@ -43,7 +43,7 @@ class Section:
     #: Heading of the section and its entry in the contents. If empty, it has neither. Sections of
     #: the parts `lead` and `case` have no entry.
     title: str = ""
-    #: Returns the data files of all runs of a page; files without rows are left out.
+    #: Returns the data files of all runs of a page. It leaves out files without rows.
     make_files: Callable[[Sequence[RunData]], Files] | None = None
     #: Text of a link to the section, which stands below the table of effects. If empty, there is no
     #: link. Only sections of the part `after_cases` can have one.

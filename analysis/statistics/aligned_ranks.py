@@ -99,7 +99,8 @@ def standard_score(values: Values) -> Values:
     """Return the rank statistic of `values` (..., pairs) / its standard deviation, shape (...).
 
     The absolute statistic is reduced by 1/2 (correction for continuity). If the score is beyond the
-    normal quantile, the interval of `shifts` does not contain zero, unless values are exactly zero.
+    normal quantile, the interval of `shifts` does not contain zero, unless some values are exactly
+    zero.
     """
     return _score_at(with_zero_baselines(values), np.zeros(values.shape[:-1]))
 
@@ -174,8 +175,9 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     three allocations have pairs.
 
     The slowdown of an allocation is estimated by the method of Hodges and Lehmann. The difference
-    of a pair is the logarithm of its treated time minus the mean of those of its baseline times.
-    The logarithm of the slowdown is the median of all differences and means of two of them. The
+    of a pair is the logarithm of its treated time minus the mean logarithm of its baseline times.
+    The logarithm of the slowdown is one median, over all differences together with the means of
+    every two differences. The
     interval is Student's prediction interval of the allocations' estimates, which are assumed to be
     normal. It is wide for three allocations, and wider than needed if each estimate is itself
     uncertain.

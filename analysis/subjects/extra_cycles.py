@@ -24,8 +24,8 @@ def _losses(run: RunData) -> pl.DataFrame:
 
     The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role` (`paired_roles`).
 
-    It has only the treatments with a shown slowdown: in the runs that the counting tool wrapped,
-    the interval of the slowdown lies above 1.
+    The table has only treatments whose slowdown is shown: its interval lies above 1 in the runs
+    that the counting tool wrapped.
     """
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1

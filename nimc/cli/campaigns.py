@@ -24,8 +24,8 @@ from records.errors import InputError
 from records.machine.site import load as load_machine
 
 _DURATION_LEGEND = (
-    "takes: the time with the fewest pairs of each case to the time with the most, as its plan"
-    " says; it follows from how long earlier runs took, if there are any"
+    "takes: from the time with the fewest pairs of each case to that with the most, as in"
+    " `nimc plan`; computed from the lengths of earlier runs, if there are any"
 )
 _DURATION_KEYS = ("duration_least_s", "duration_most_s")
 
@@ -48,9 +48,8 @@ def campaigns_command(machine: str, results: Path) -> Answer:
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
     if cannot_run := [row["campaign"] for row in rows if row["why"]]:
         plan_command = command("plan", cannot_run[0], "--machine", machine)
-        parts.append(
-            prose(f"cannot run: `{plan_command}` gives the reason, and so for each of these")
-        )
+        others = "; for each other campaign, give its name" if cannot_run[1:] else ""
+        parts.append(prose(f"cannot run: `{plan_command}` says why{others}"))
     parts.append(prose(_DURATION_LEGEND, dim=True))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 

@@ -2,9 +2,9 @@
 
 An *injection* is a session of such writers. The user may give a command, such as one that starts
 the application. It runs beside the writes, and its end ends them. The conductor starts the writers
-and this command. If the machine is one host, or if `nimc` was started in an allocation of Slurm,
-the conductor runs on this host, and the command has this terminal. Otherwise both run in a job
-(`injection_check`).
+and this command. If origin and target share a host (`same_host`), or if `nimc` was started in an
+allocation of Slurm, the conductor runs on this host, and the command has this terminal. Otherwise
+both run in a job (`injection_check`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from conductor.agent.agent import node_name
 from conductor.block import injection, trial
 from conductor.block.injection import InjectionRequest
 from nimc.campaign.plan import folder_options
+from nimc.campaign.request import uses_slurm
 from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
 from nimc.cluster.tried_writes import trial_findings
+from nimc.readiness.reframe_config import settings_of, target_partitions
 from records import checkout, injected, processes
 from records.acceptance import DISTURBANCE_LIMITS
 from records.block_plan import BlockPlan, OriginPolicy
@@ -37,7 +39,7 @@ from records.injected import EndedBy, InjectionSummary
 from records.interrupts import Interrupts, Stopped
 from records.last_words import cause_or_gist
 from records.machine.site import Machine
-from records.slurm.client import hostnames
+from records.slurm.client import can_list_nodes, hostnames
 from records.slurm.options import JOB_VARIABLE, agent_launcher
 from records.treatment import Treatment
 from reframe_tests import planning
@@ -152,6 +154,8 @@ def injection_request(
     If the request has an `owner_pid`, the conductor must run on this host. The logs go to `folder`,
     the record to the file `output`. Raises InputError if the user names nodes that cannot be used.
     """
+    if machine.origins.policy == "same_host":
+        _require_node_of_jobs(machine)
     targets, origins = _named_nodes(machine, writes)
     on_this_host = runs_here(machine)
     plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
@@ -393,7 +397,7 @@ class Progress:
         if self.summary and self.has_begun:
             if self.summary.ended_by is None:
                 self._complete(self.summary, "failure", failure)
-            self.tell(f"the record of the writes until then: {self._output}")
+            self.tell(f"the record of the writes so far: {self._output}")
 
     def _complete(
         self, summary: InjectionSummary, ended_by: EndedBy, reason: str
@@ -429,6 +433,25 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
         launcher.append(f"--nodelist={','.join(nodes)}")
     launcher.append("--export=ALL")  # a job may be submitted with --export=NONE
     return replace(plan, origin_policy=policy, agent_launcher=launcher)
+
+
+def _require_node_of_jobs(machine: Machine) -> None:
+    """Raise InputError if Slurm starts the machine's jobs, and this host has no part in a job.
+
+    It may then be a login node, where nobody should write or measure.
+    """
+    config = checkout.ROOT / "configs" / f"{machine.name}.py"
+    if not can_list_nodes() or not config.exists():
+        return
+    settings = settings_of(config)
+    if not uses_slurm(target_partitions(settings.partitions, machine.partition)):
+        return
+    if JOB_VARIABLE not in os.environ:
+        raise InputError(
+            f"--machine: Slurm starts the jobs of {machine.name}, and this is none; allowed: on a"
+            " node of a job"
+        )
+    _nodes_of_job()
 
 
 def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:

@@ -80,10 +80,10 @@ class Summary:
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: False if the site's command did not get the summary, or the metrics were not written. The
-    #: next start tries this again. It has no meaning while `finished_s` is null.
+    #: Whether the site's command got the summary and the metrics were written. If not, the next
+    #: start tries this again. It has no meaning while `finished_s` is null.
     told: bool = True
-    #: Version of this format. Version 1 also had node-hours, and the name of a nightly campaign.
+    #: Version of this format. Version 1 had more keys.
     schema: Literal[2] = 2
 
     @property
@@ -109,9 +109,9 @@ def make_path(results: Path, campaign: str, machine: str, night: date) -> Path:
 
 
 def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path]:
-    """Return the files of the summaries of these campaigns on a machine.
+    """Return the files of the summaries of these campaigns on a machine, sorted by name.
 
-    They are sorted by campaign and then by date.
+    Since names may have hyphens, a file may also be of another campaign on another machine.
     """
     require_owned(results / "nights", "results")
     paths: list[Path] = []
@@ -172,9 +172,9 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
     """Return the outcome of a night and the reason.
 
     They follow from how `nimc run` ended, from the number of samples that the night has added, and
-    from the figures, alarms and failures in the summary. Failures and a failed run decide first,
-    unless the night was stopped. Then alarms decide, then undecided cases. So an alarm is reported
-    even if a case is undecided.
+    from the figures, alarms and failures in the summary. A night that was stopped before it added a
+    sample was not run. Failures and a failed run decide next, unless the night was stopped. Then
+    alarms decide, then undecided cases. So an alarm is reported even if a case is undecided.
     """
     stop_reason, status, message = ended_run.stop_reason, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures

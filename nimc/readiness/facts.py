@@ -107,7 +107,7 @@ class Facts:
     def matrix(self) -> Matrix:
         """Return which workload can run in which environment of every partition.
 
-        The matrix is empty if the configuration or the checks have a fault.
+        The matrix is empty if there are no checks (`_checks_and_fault`).
         """
         checks, _ = self._checks_and_fault
         if not checks:

@@ -47,7 +47,7 @@ class IntegrityFinding:
     """A fault of a run, or something that cannot be verified."""
 
     kind: FindingKind
-    #: Where the fault is, what was found and what is allowed, in one line.
+    #: In one line: where, what was found and, for most faults, what is allowed.
     text: str
 
 
@@ -118,7 +118,7 @@ def _run_findings(verification: Verification) -> Iterator[IntegrityFinding]:
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
     verification.samples, verification.head = samples.frame.height, integrity.head
-    # Then the line that counts further faults counts broken files only.
+    # If all faults are broken files, so are those that the last line, 'and N more', counts.
     only_broken_files = len(integrity.broken_file_faults) == integrity.fault_count
     for line in integrity.faults:
         is_broken = only_broken_files or line in integrity.broken_file_faults
@@ -202,10 +202,10 @@ def _sample_findings(
         output = contents[".out"].decode(errors="replace")
         recomputed = _reread(recomputed, workload_record, output)
     elif sample.fom is not None:
-        samples = "of checks that read their own outputs"
+        subject = "figures of merit of checks that read their own outputs"
         if workload_record:
-            samples = "whose output is not kept"
-        unproven[f"figures of merit {samples}"] += 1
+            subject = "figures of merit whose output is not kept"
+        unproven[subject] += 1
     if sample.elapsed_s:  # the application ran
         try:
             stored = series.read(contents.get(series.ENDING, b""))
@@ -264,7 +264,7 @@ def _contradictions(
         else:
             agree = stated == recomputed
         if not agree:
-            allowed = f"{recomputed}, by its output or series"
+            allowed = f"{'none' if recomputed is None else recomputed}, by its output or series"
             yield _mismatch("contradicted", f"{location}: {'.'.join(names)}", stated, allowed)
 
 

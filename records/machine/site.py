@@ -31,7 +31,8 @@ from records.machine import devices, fabrics, host
 from records.machine.fabrics import InjectorName
 from records.yaml_file import Duration, Fraction, Rate, Record, Size
 
-#: The smallest message that is assumed to reach DRAM, bytes. Smaller messages may stay in caches.
+#: A message for DRAM is at least this large, bytes, and larger if the caches are
+#: (`dram_message_b`).
 MIN_DRAM_MESSAGE_B = 64 * 2**20
 
 
@@ -49,6 +50,7 @@ def _check_absolute(text: str) -> str:
 
 #: Options of perftest that a site file may not give, since writers set them, or since they change
 #: the output or the duration. Options that name a file are refused too (`PERFTEST_FILE_OPTION`).
+#: Letters after the first (`-RD`) are not examined.
 _REFUSED_LETTERS = "dipsqtnDFabelQU"
 _REFUSED_NAMES = (
     *("ib-dev", "ib-port", "port", "size", "qp", "tx-depth", "iters", "duration", "CPU-freq"),
@@ -163,7 +165,7 @@ class ProofLimits(Record):
 
 #: The most NUMA nodes that Linux supports.
 _MAX_NUMA_NODES = 1024
-_Node = Annotated[int, Field(ge=0, lt=_MAX_NUMA_NODES)]
+_NumaNode = Annotated[int, Field(ge=0, lt=_MAX_NUMA_NODES)]
 
 
 def _node_numbers(value: object) -> object:
@@ -184,9 +186,9 @@ class NodeFacts(Record):
     sockets: Annotated[int, Field(ge=1)]
     #: The kernel's numbers of the NUMA nodes that have cores and memory. A file may give their
     #: count if they are numbered 0, 1, and so on.
-    numa_nodes: Annotated[list[_Node], Field(min_length=1), BeforeValidator(_node_numbers)]
+    numa_nodes: Annotated[list[_NumaNode], Field(min_length=1), BeforeValidator(_node_numbers)]
     #: Numbers of the NUMA nodes that have memory and no cores (CXL).
-    memory_nodes: list[_Node] = []
+    memory_nodes: list[_NumaNode] = []
     #: NUMA node that the writers' network interface is attached to; None if unknown.
     nic_node: Annotated[int, Field(ge=0)] | None = None
     #: Size of all last-level caches of a node together, and its memory, bytes; None if unknown.
@@ -268,9 +270,10 @@ class Machine(Record):
     memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5
     #: Hardware of a compute node; None: it is detected on this host.
     facts: NodeFacts | None = None
-    #: Path of a file whose keys replace the keys of this file, each as a whole: its `proof`
-    #: replaces all of `proof`. The path may contain `$NAME`. The file need not exist. The user or
-    #: root must own the file and its folder. Neither may be a link or writable by others.
+    #: Path, relative to `site/`, of a file whose keys replace the keys of this file, each as a
+    #: whole: its `proof` replaces all of `proof`. The path may contain `$NAME`. The file need not
+    #: exist. The user or root must own the file and its folder. Neither may be a link or writable
+    #: by others.
     include: str | None = None
 
     @field_validator("rails")
@@ -299,7 +302,7 @@ class Machine(Record):
     def agent_network(self) -> str:
         """Value of Slurm's option `--network` for the steps of agents and writers.
 
-        Empty if the option is not given.
+        If it is empty, these steps are started without the option.
         """
         # A site with the key `network` is assumed to have Slingshot. In Slurm 26.05 the only other
         # plug-in that reads the option is NVIDIA's for IMEX, which uses it for jobs of several
@@ -375,8 +378,8 @@ class Machine(Record):
         """Return the size of one message of the writers, bytes, from a text such as `64KiB`.
 
         `dram` is larger than the last-level caches. `auto` is `dram` on a shared host, where writes
-        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError for any other
-        text, and for `dram` if the size of the caches is unknown.
+        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError for a
+        text that is no size, and for `dram` if the size of the caches is unknown.
         """
         if requested == "auto":
             requested = "dram" if self.origins.policy == "same_host" else "64KiB"

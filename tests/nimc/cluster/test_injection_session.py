@@ -279,3 +279,26 @@ def test_the_writes_before_slurm_lost_the_job_keep_their_record(
     assert (record["end_s"], record["ended_by"], record["proven"]) == (11.0, "failure", False)
     assert record["reason"] == "Slurm has not answered for 600 s"
     assert str(output) in lines[-1]
+
+
+def test_a_login_node_of_a_cluster_whose_jobs_share_a_host_is_refused(
+    tmp_path: Path, allocation: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configs").mkdir()
+    partition = "{'name': 'p', 'scheduler': 'slurm', 'launcher': 'srun', 'environs': ['e']}"
+    (tmp_path / "configs" / f"{HOST.name}.py").write_text(
+        f"site_configuration = {{'systems': [{{'name': '{HOST.name}', 'hostnames': ['.*'],"
+        f" 'partitions': [{partition}]}}], 'environments': [{{'name': 'e'}}]}}\n"
+    )
+    script(tmp_path / "sinfo", "true")
+    allocation.setattr(injection_session.checkout, "ROOT", tmp_path)
+
+    def refusal() -> str:
+        with pytest.raises(InputError) as error:
+            injection_session.injection_request(HOST, RequestedWrites(), tmp_path, tmp_path / "r")
+        return str(error.value)
+
+    allocation.setenv("SLURMD_NODENAME", "login1")
+    assert refusal().startswith("this command runs on login1; allowed: ")
+    allocation.delenv("SLURM_JOB_ID")
+    assert_message(refusal(), "--machine", "Slurm", allowed="on a node of a job")
