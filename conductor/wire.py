@@ -42,8 +42,9 @@ _SILENCE_S = 20
 _KEEPALIVE_S = 5
 #: Errors of a connection to a node that does not answer.
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
-#: Longest line, bytes. An origin reports all writes of an hour's timetable in one line.
-LONGEST_LINE_B = 16 * 1024 * 1024
+#: Longest line, bytes. An origin gets, and reports, all writes of an hour's timetable in one line;
+#: a write takes some 40 bytes.
+LONGEST_LINE_B = 256 * 1024 * 1024
 #: How long an agent may take to prove that it has the secret, seconds.
 PROOF_TIMEOUT_S = 10.0
 #: How long an agent keeps trying to connect to the conductor, seconds.
@@ -62,7 +63,11 @@ class StrangerError(WireError):
     """The other end does not have the job's secret."""
 
 
-class SilentNodeError(WireError):
+class ClosedError(WireError):
+    """The connection was closed."""
+
+
+class SilentNodeError(ClosedError):
     """The other end's node does not answer.
 
     If only the process at the other end had ended, the node's kernel would answer.
@@ -101,11 +106,11 @@ class Wire:
         except asyncio.LimitOverrunError:
             raise WireError(f"a line is longer than {LONGEST_LINE_B} bytes") from None
         except asyncio.IncompleteReadError:
-            raise WireError("the connection closed") from None
+            raise ClosedError("the connection closed") from None
         except OSError as error:
             if error.errno in _NODE_GONE:
                 raise SilentNodeError(f"its node did not answer for {_SILENCE_S} s") from None
-            raise WireError("the connection closed") from None
+            raise ClosedError("the connection closed") from None
 
     def close(self) -> None:
         """Close the connection."""

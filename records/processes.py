@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from records import kernel_text
+from records.errors import MachineError
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -220,21 +221,35 @@ def precise_cpu_s(pid: int) -> float | None:
 
 
 async def stop(process: asyncio.subprocess.Process) -> int:
-    """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
+    """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status.
+
+    Raises MachineError if it belongs to another user, as after `sudo`, and goes on.
+    """
     for signum in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None:
-            break
+        await signal_and_wait(process, signum)
+    if not _signal_group(process.pid, signal.SIGKILL) and process.returncode is None:
+        raise MachineError(f"process {process.pid} belongs to another user and cannot be ended")
+    return await process.wait()
+
+
+async def signal_and_wait(process: asyncio.subprocess.Process, signum: int) -> None:
+    """Send a signal to the group of a process, and wait for its end, at most for `GRACE_S`."""
+    if process.returncode is None:
         _signal_group(process.pid, signum)
         _signal_group(process.pid, signal.SIGCONT)  # a suspended process does not act on SIGTERM
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_S)
-    _signal_group(process.pid, signal.SIGKILL)
-    return await process.wait()
 
 
-def _signal_group(pgid: int, signum: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
+def _signal_group(pgid: int, signum: int) -> bool:
+    """Send a signal to a process group. Returns False if all of it belongs to another user."""
+    try:
         os.killpg(pgid, signum)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 def start_ticks(pid: int) -> int | None:
@@ -359,9 +374,9 @@ def kill_descendants() -> None:
 
 
 def send_signal(pids: Iterable[int], signum: signal.Signals) -> None:
-    """Send a signal to each of these processes that has not ended."""
+    """Send a signal to each of these processes that has not ended and is this user's."""
     for pid in pids:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signum)
 
 

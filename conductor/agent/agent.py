@@ -45,14 +45,17 @@ class Agent:
         self._node_reader = NodeReader()
 
     async def serve(self) -> None:
-        """Carry out orders until the connection is lost. Raises WireError for an invalid order."""
+        """Carry out orders until the connection is closed.
+
+        Raises WireError for an invalid order, such as one that is too long.
+        """
         facts = {**host.detect().as_dict(), "absent_counters": self._node_reader.absent_counters}
         self._send(messages.Hello(node_name(), facts))
         try:
             while True:
                 try:
                     data = await self._wire.receive()
-                except wire.WireError:
+                except wire.ClosedError:
                     return
                 await self.execute(messages.decode_order(data))
         finally:

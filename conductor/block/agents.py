@@ -24,6 +24,7 @@ from records.slurm import steps
 #: first step starts on it. `srun` waits 600 s for its tasks to start, and then says why it ends.
 AGENTS_TIMEOUT_S = 660.0
 _LOOPBACK = "127.0.0.1"
+_REMEDY = "set 'interface' in the site file to a network interface that all nodes have"
 
 
 @asynccontextmanager
@@ -37,7 +38,10 @@ async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterato
     secret = wire.new_secret()
     hub = Hub(secret)
     address = conductor_address(plan)
-    port = await hub.listen(address)
+    try:
+        port = await hub.listen(address)
+    except OSError as error:
+        raise MachineError(f"cannot listen on {address}: {error.strerror}; {_REMEDY}") from None
     launcher = await _start_agents(plan, allocation, f"{address}:{port}", secret)
     try:
         await _await_agents(hub, allocation, launcher, plan.logs / "agents.log")
@@ -127,11 +131,13 @@ def conductor_address(plan: BlockPlan) -> str:
         if plan.interface:
             return wire.interface_address(plan.interface)
         address = socket.gethostbyname(socket.gethostname())
-    except (wire.WireError, OSError) as error:
+    except wire.WireError as error:
         raise MachineError(str(error)) from None
+    except OSError as error:
+        raise MachineError(f"{socket.gethostname()}: {error.strerror}; {_REMEDY}") from None
     if ipaddress.ip_address(address).is_loopback:
         raise MachineError(
             f"{socket.gethostname()} resolves to {address}, which other nodes cannot reach;"
-            " set 'interface' in the site file to a network interface that all nodes have"
+            f" {_REMEDY}"
         )
     return address

@@ -118,9 +118,11 @@ async def run_application(
             subject = folder if no_folder else command[0]
             run.fail("application_failed", f"{subject}: {error.strerror}")
             return
-        await _await_end(process, hub, states, run, timeout_s)
-        run.elapsed_s = time.monotonic() - began_s
-        code = await steps.stop(process)
+        try:
+            await _await_end(process, hub, states, run, timeout_s)
+        finally:  # also if an agent is gone
+            run.elapsed_s = time.monotonic() - began_s
+            code = await steps.stop(process)
     if run.accepted and code != 0:
         outputs = (files.err.read_text(errors="replace"), files.out.read_text(errors="replace"))
         cause = cause_or_gist(*outputs) or "it printed nothing"

@@ -164,7 +164,7 @@ class Command:
         """
         if self.process is None:
             return
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             if self._request.foreground_group is None:
                 os.killpg(self.process.pid, signum)
             else:
@@ -405,20 +405,20 @@ class InjectionConductor:
     def fail(self, reason: str, ended_by: EndedBy = "failure") -> None:
         """Record what ended the writes, unless they had ended before.
 
-        A last reading is added, which is not proven.
+        A last reading is added, which is not proven. What cannot be written, for example to a full
+        disk, is left to `close`.
         """
         if self._summary.ended_by:
             return
-        if self._summary.start_s is not None:
-            self._append(
-                Reading(
-                    start_s=self._reading_start_s,
-                    end_s=clock.now_s(),
-                    proven=False,
-                    reason=reason,
-                )
-            )
-        self._update_summary(ended_by=ended_by, proven=False, reason=self._summary.reason or reason)
+        reading = Reading(
+            start_s=self._reading_start_s, end_s=clock.now_s(), proven=False, reason=reason
+        )
+        with suppress(OSError):
+            if self._summary.start_s is not None:
+                self._append(reading)
+        with suppress(OSError):
+            reason = self._summary.reason or reason
+            self._update_summary(ended_by=ended_by, proven=False, reason=reason)
 
     def close(self) -> None:
         """Write the record."""
@@ -477,9 +477,10 @@ def _drop_reports(state: WriterState, before_s: float) -> None:
 
 
 async def conduct(request: InjectionRequest) -> None:
-    """Inject writes. If the writers fail, a running command still runs to its own end.
+    """Inject writes. If the writers or the files fail, a running command still runs to its own end.
 
-    Raises BlockError or MachineError if writers cannot be started.
+    Raises BlockError or MachineError if writers cannot be started, and OSError if the record cannot
+    be written.
     """
     logs = request.block.logs
     logs.mkdir(parents=True, exist_ok=True)
@@ -488,7 +489,7 @@ async def conduct(request: InjectionRequest) -> None:
     try:
         try:
             await injection.write()
-        except (BlockError, MachineError) as error:
+        except (BlockError, MachineError, OSError) as error:
             injection.fail(str(error))
             if injection.command.start_s is None:
                 raise

@@ -106,14 +106,14 @@ def write_note(logs: Path, name: str, value: Any) -> None:
 
 
 def read_notes(case_logs: Path, name: str, value_type: Any) -> list[Any]:
-    """Return the notes of this name that earlier blocks of the case have written.
+    """Return the notes of this name that earlier blocks of the case have written, oldest first.
 
     Raises MachineError for a note that is not of the type `value_type`.
     """
     from pydantic import TypeAdapter  # it is available, since the block's plan is read with it
 
     notes = []
-    for path in sorted(case_logs.glob(f"*/{name}")):
+    for path in sorted(case_logs.glob(f"*/{name}"), key=lambda path: int(path.parent.name)):
         try:
             notes.append(TypeAdapter(value_type).validate_json(path.read_bytes()))
         except (OSError, ValueError):

@@ -115,9 +115,8 @@ class Writers:
 
     def why_not_held(self, writes: Writes) -> str | None:
         """Return why writers cannot be held between runs, in a few words; None if they can."""
-        suspendable = INJECTORS[writes.injector].suspendable
         on_one_host = self._assignment.origins == self._assignment.targets
-        if suspendable == "never" or (suspendable == "on one host" and not on_one_host):
+        if not INJECTORS[writes.injector].can_be_held(on_one_host=on_one_host):
             return f"{writes.injector} cannot be held between runs"
         held_kinds = [
             replace(kind, queue_pairs=self.queue_pairs(kind) or 1) for kind in [*self._held, writes]

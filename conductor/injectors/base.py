@@ -225,6 +225,10 @@ class Injector(ABC):
         self.name = name or self.name
         self.direction = direction
 
+    def can_be_held(self, *, on_one_host: bool) -> bool:
+        """Return whether its processes can be suspended between two runs."""
+        return self.suspendable != "never" and (on_one_host or self.suspendable != "on one host")
+
     def is_paced(self, writer: Writer) -> bool:
         """Return whether the agent limits the rate of a writer, by suspending and resuming it."""
         return self.paced_by == "agent" and writer.rate_b_s is not None

@@ -121,6 +121,17 @@ class MpiPut(Injector):
         super().__init__(name, direction)
         self.reports_arrivals = direction != "read"
 
+    def can_be_held(self, *, on_one_host: bool) -> bool:
+        """Return whether its ranks can be suspended: they must be descendants of the launcher.
+
+        Those of `srun` are not. In a job of Slurm, MPICH's `mpiexec` starts an `srun` too.
+        """
+        return (
+            super().can_be_held(on_one_host=on_one_host)
+            and options.JOB_VARIABLE not in os.environ
+            and _launcher_kind(options.words_of(launcher_of(program_path()))) != options.SRUN
+        )
+
     def transport(self, writer: Writer) -> str:
         """Return the expected transport; the program reports the actual one (`Arrived`)."""
         if self.direction == "receive":

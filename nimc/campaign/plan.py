@@ -450,7 +450,7 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     machine, injector = request.machine, INJECTORS[treatment.writes.injector]
     row_s, rows = injector.row_s or 0.0, request.check(entry).ready_rows
     between_hosts = machine.origins.policy != "same_host"
-    if injector.suspendable == "never" or (injector.suspendable == "on one host" and between_hosts):
+    if not injector.can_be_held(on_one_host=not between_hosts):
         return _LEAD_IN_MARGIN * (_RESTART_S + (rows - 1) * row_s)
     origin_per_target = entry.nodes <= machine.origins.nodes
     counted_by_device = between_hosts and bool(machine.device) and origin_per_target

@@ -1,8 +1,10 @@
 """Ends programs that may have started job steps.
 
+The tasks of a step are not descendants of its `srun`, and may go on if the `srun` is killed. So
+before an `srun` is killed, Slurm kills its tasks, and the `srun` ends when they have ended.
+
 In a heterogeneous job of Slurm 26.05, an `srun` of the first component that is ended by a signal
-cancels the whole job. So the signals are sent to the tasks of the `srun`, and the `srun` ends when
-its tasks end.
+cancels the whole job. So in such a job Slurm also sends SIGTERM to the tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from records import kernel_text, processes
 from records.programs import ask
 from records.slurm import parse
 from records.slurm.client import command_environment
-from records.slurm.options import SRUN
+from records.slurm.options import JOB_VARIABLE, SRUN
 
 #: Time limit of each command of Slurm, seconds. It must be short, since the conductor waits only a
 #: minute for a writer to end.
@@ -35,11 +37,14 @@ async def stop(process: asyncio.subprocess.Process) -> int:
     If Slurm does not answer, only processes of this host get signals.
     """
     components = _components()
-    for signum in (signal.SIGTERM, signal.SIGKILL) if components else ():
+    jobs = components or list(filter(None, [os.environ.get(JOB_VARIABLE)]))
+    if jobs and not components and _launchers(process.pid):
+        await processes.signal_and_wait(process, signal.SIGTERM)  # srun passes it on to its tasks
+    for signum in (signal.SIGTERM, signal.SIGKILL) if components else (signal.SIGKILL,):
         launchers = _launchers(process.pid)
-        if not launchers:
+        if not (jobs and launchers):
             break
-        await asyncio.to_thread(_signal_steps, components, launchers, signum)
+        await asyncio.to_thread(_signal_steps, jobs, launchers, signum)
         deadline_s = time.monotonic() + processes.GRACE_S
         while _launchers(process.pid) and time.monotonic() < deadline_s:
             await asyncio.sleep(_POLL_S)
@@ -67,13 +72,11 @@ def _group_of(pid: int) -> int | None:
     return None
 
 
-def _signal_steps(
-    components: Sequence[str], launchers: Collection[int], signum: signal.Signals
-) -> None:
+def _signal_steps(jobs: Sequence[str], launchers: Collection[int], signum: signal.Signals) -> None:
     """Signal the tasks that the `srun` with the PIDs `launchers` have started."""
     host = socket.gethostname()
     show = ["scontrol", "--oneliner", "show", "step"]
-    answers = [ask([*show, job], timeout_s=ANSWER_TIMEOUT_S).stdout for job in components]
+    answers = [ask([*show, job], timeout_s=ANSWER_TIMEOUT_S).stdout for job in jobs]
     steps = [step for text in answers for step in parse.steps_started_by(text, host, launchers)]
     if steps:
         command = ["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps]

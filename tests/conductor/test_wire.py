@@ -241,7 +241,7 @@ def test_a_caller_that_resets_its_connection_is_refused_in_one_line():
     [
         (errno.ETIMEDOUT, wire.SilentNodeError),
         (errno.EHOSTUNREACH, wire.SilentNodeError),
-        (errno.ECONNRESET, wire.WireError),
+        (errno.ECONNRESET, wire.ClosedError),
     ],
 )
 def test_a_silent_node_and_an_ended_process_raise_different_errors(number, kind):

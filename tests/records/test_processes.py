@@ -20,6 +20,7 @@ import pytest
 
 from nimc.run.session import processes_of
 from records import kernel_text, processes
+from records.errors import MachineError
 from records.machine import cpu_load
 from tests.captures import CAPTURES
 
@@ -317,3 +318,27 @@ def test_memory_in_huge_pages_is_counted():
     assert huge_b(mmap.MADV_NOHUGEPAGE) == 0
     assert huge_b(mmap.MADV_HUGEPAGE) in range(2 * MIB, 20 * MIB, 2 * MIB)
     assert processes.huge_b(2**22 + 1) is None
+
+
+def test_a_process_of_another_user_is_named_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel lets nobody but root signal what `sudo` has started."""
+
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    async def stop() -> None:
+        process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "killpg", refuse)
+                patch.setattr(os, "kill", refuse)
+                processes.end_descendants(0.1)
+                with pytest.raises(MachineError, match=f"process {process.pid} belongs to another"):
+                    await processes.stop(process)
+        finally:
+            await processes.stop(process)
+
+    monkeypatch.setattr(processes, "GRACE_S", 0.1)
+    asyncio.run(stop())

@@ -149,8 +149,20 @@ def test_a_command_of_slurm_that_hangs_delays_the_end_by_its_time_limit_only(
     assert len(lines(folder / "hung")) == (4 if hanging == "scontrol" else 2)
 
 
-def test_in_other_jobs_srun_gets_the_signals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_other_jobs_srun_gets_sigterm_and_slurm_kills_the_tasks_that_outlive_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.5)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    write_commands(folder, fatal="KILL")
+    assert status_after_stop(folder, "srun") == 143
+    assert lines(folder / "signals") == ["TERM"]
+    assert lines(folder / "cancelled") == ["--signal=KILL 7.3"]
+
+
+def test_outside_a_job_srun_gets_the_signals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_S", 0.5)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     write_commands(folder)
     assert status_after_stop(folder, "srun") == -signal.SIGKILL
     assert lines(folder / "signals") == ["TERM"]

@@ -44,6 +44,28 @@ def test_a_name_that_only_this_host_finds_is_refused(monkeypatch):
     assert agents.conductor_address(replace(APART, origin_policy="same_host")) == "127.0.0.1"
 
 
+def test_a_name_that_cannot_be_resolved_is_reported_with_the_remedy(monkeypatch):
+    def unknown(_):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    with pytest.raises(MachineError) as error:
+        agents.conductor_address(APART)
+    assert str(error.value).startswith(f"{socket.gethostname()}: Name or service not known; set ")
+
+
+def test_an_address_of_another_host_is_reported_with_the_remedy(monkeypatch):
+    # 192.0.2.0/24 is for documentation. An old line of /etc/hosts may name such an address.
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "192.0.2.77")
+
+    async def connect():
+        async with agents.connected_hub(APART, Allocation(["n1"], ["n2"])):
+            pass
+
+    with pytest.raises(MachineError, match=r"cannot listen on 192\.0\.2\.77: .*'interface'"):
+        asyncio.run(connect())
+
+
 def test_agents_call_from_the_interface_asked_for(monkeypatch):
     interface, address = other_interface()
     secret = wire.new_secret()

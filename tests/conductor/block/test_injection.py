@@ -5,6 +5,7 @@ that it reaches while nothing else runs. Rates are worked out by hand.
 """
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from conductor.block.hub import WriterState
-from conductor.block.injection import InjectionConductor, InjectionRequest
+from conductor.block.injection import InjectionConductor, InjectionRequest, conduct
 from conductor.judge.series import Series
 from conductor.readings import RateRow
 from nimc.cluster import injection_session
@@ -121,6 +122,23 @@ class Rig:
     async def measure_again(self, _writes: Any) -> None:
         self.remeasurements += 1
         del self._alone_b_s[0]
+
+
+def test_a_full_disk_ends_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is written when the command has ended, and the failure is its reason."""
+    request = request_of(tmp_path)
+    request.summary.command[:] = ["sh", "-c", f"sleep 0.2; touch {tmp_path}/done"]
+
+    async def write(injection: InjectionConductor) -> None:
+        await injection.command.start()
+        raise OSError(errno.EDQUOT, "quota exceeded")
+
+    monkeypatch.setattr(InjectionConductor, "write", write)
+    asyncio.run(conduct(request))
+    record = json.loads((tmp_path / "record.json").read_bytes())
+    assert (tmp_path / "done").exists()
+    assert (record["ended_by"], record["proven"]) == ("failure", False)
+    assert "quota exceeded" in record["reason"]
 
 
 @pytest.mark.parametrize(

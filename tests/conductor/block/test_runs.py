@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,7 @@ from conductor.block.allocation import Allocation
 from conductor.block.alone_rates import AloneRates, MeasuredRates, row_interval_s
 from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.conductor import repeat_until_accepted, stop_if_all_rejected, warm_up
-from conductor.block.hub import WriterState
+from conductor.block.hub import AgentGoneError, WriterState
 from conductor.block.readers import Fom, FomError, Readers, ToolError
 from conductor.block.runs import BlockError, BlockRunner, node_counter_rows, unbound_notes
 from conductor.block.schedule import NotReadyError
@@ -185,6 +186,13 @@ def test_what_blocks_noted_comes_back_in_their_order(tmp_path, kind, values, dam
             read_notes(tmp_path, "note.json", kind)
 
 
+def test_the_note_of_block_10_is_newer_than_that_of_block_2(tmp_path):
+    for block in (2, 10):
+        (tmp_path / str(block)).mkdir()
+        write_note(tmp_path / str(block), "note.json", block)
+    assert read_notes(tmp_path, "note.json", int) == [2, 10]
+
+
 # The application.
 
 
@@ -316,6 +324,30 @@ def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_pat
             )
         )
         assert (run.outcome, run.reason) == ("injector_died" if reason else "accepted", reason)
+
+
+def test_an_application_has_ended_when_the_loss_of_an_agent_is_reported(tmp_path):
+    class Lost(Hub):
+        async def wait_for(self, condition, timeout_s):
+            while not (tmp_path / "pid").exists():
+                await asyncio.sleep(0.01)
+            raise AgentGoneError("the agent on n1 is gone")
+
+    files = RunFiles(*(tmp_path / name for name in RunFiles._fields))
+    start = Start(
+        command=[
+            "sh",
+            "-c",
+            f"echo $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60",
+        ]
+    )
+
+    async def lose():
+        with pytest.raises(AgentGoneError):
+            await application.run_application(a_run(), start, HERE, files, Lost(), [], 60.0)
+        return Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+    assert not asyncio.run(lose())
 
 
 @pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "accepted"), (11.9, "injector_died")])
