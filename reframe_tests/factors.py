@@ -166,7 +166,13 @@ def app_cores(
     app_cpus, _ = machine.split_cores(None if reserved_cores < 0 else reserved_cores)
     if app_cpus:
         return len(app_cpus)
-    return machine.node_facts().cores - core_spec - max(reserved_cores, 0)
+    cores = machine.node_facts().cores - core_spec - max(reserved_cores, 0)
+    if cores < 1:
+        raise InputError(
+            f"reserved_cores: {max(reserved_cores, 0)}, and core_spec: {core_spec} found; allowed:"
+            f" together fewer than the {machine.node_facts().cores} cores of a node"
+        )
+    return cores
 
 
 def _why_no_core_left(machine: Machine, level: Level) -> str | None:

@@ -297,13 +297,19 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     @contextmanager
     def _at_levels(self, levels: Mapping[str, Level]) -> Iterator[None]:
-        """Set the check's variables to levels, and restore them afterwards."""
+        """Set the check's variables to levels, and restore them afterwards.
+
+        Raises InputError for a fraction as a level of a whole number.
+        """
         names = dict.fromkeys([*_RESTORED_ATTRIBUTES, *levels])
         values_before = {name: getattr(self, name) for name in names if hasattr(self, name)}
         for name, level in levels.items():
             # A level gets the type of the variable's value.
             variable_type = type(values_before[name])
-            setattr(self, name, level if variable_type is bool else variable_type(level))
+            if variable_type is int and isinstance(level, float) and not level.is_integer():
+                raise InputError(f"{name}: {level} found; allowed: a whole number")
+            is_kept = variable_type in (bool, type(None))
+            setattr(self, name, level if is_kept else variable_type(level))
         try:
             yield
         finally:

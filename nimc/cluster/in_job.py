@@ -184,7 +184,7 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
     slurm_partitions = [
         target for target in targets if target.get("scheduler") in options.SCHEDULERS
     ]
-    if not slurm_partitions:
+    if settings.fault or not slurm_partitions:
         no_slurm = "no Slurm partition for the targets; allowed: machines whose jobs Slurm starts"
         raise InputError(f"{option}: configs/{name}.py: {settings.fault or no_slurm}")
     partition = slurm_partitions[0]
@@ -210,11 +210,13 @@ def run_job(
     interrupts: Interrupts,
     has_begun: Callable[[], bool],
     tick: Callable[[], None] = lambda: None,
+    has_ended: Callable[[], bool] = lambda: False,
 ) -> tuple[int, PendingJob | None]:
     """Let ReFrame run a check (a ReFrame test) in a job. When this returns, the job has ended.
 
     `check_options` select the check. The job's files are in `folder`. `has_begun` returns whether
-    the job has begun, according to these files. `tick` is called every second. Returns ReFrame's
+    the job has begun, according to these files, and `has_ended` whether its work has ended: then
+    the accounting may notice the job's end late. `tick` is called every second. Returns ReFrame's
     exit status, and why the job was pending when Slurm last listed it (None if it was not). Raises
     MachineError and Stopped.
     """
@@ -222,7 +224,7 @@ def run_job(
     command = [find_reframe(), "-C", str(destination.config), *destination.options, *check_options]
     pending_reasons: list[PendingJob | None] = [None]
     with closing(SlurmWatch(folder, tell)) as watch:
-        look_at_slurm = _slurm_tick(watch, tell, pending_reasons, has_begun)
+        look_at_slurm = _slurm_tick(watch, tell, pending_reasons, has_begun, has_ended)
 
         def each_second() -> None:
             look_at_slurm()
@@ -275,6 +277,7 @@ def _slurm_tick(
     tell: Callable[[str], None],
     pending_reasons: list[PendingJob | None],
     has_begun: Callable[[], bool],
+    has_ended: Callable[[], bool],
 ) -> Callable[[], None]:
     """Return a function that is to be called once a second.
 
@@ -285,7 +288,7 @@ def _slurm_tick(
     def tick() -> None:
         # If Slurm has no accounting, ReFrame may wait for ever for a job that has ended. The watch
         # detects this.
-        watch.check(time.monotonic(), begun=has_begun(), finished=False)
+        watch.check(time.monotonic(), begun=has_begun(), finished=False, reading=has_ended())
         pending = watch.pending
         if watch.jobs and pending != pending_reasons[-1]:
             if pending and pending not in pending_reasons:

@@ -222,6 +222,9 @@ def _run_in_job(
     def job_has_begun() -> bool:
         return progress.summary is not None
 
+    def job_has_ended() -> bool:
+        return progress.summary is not None and progress.summary.ended_by is not None
+
     status, _ = run_job(
         destination,
         check_options,
@@ -230,6 +233,7 @@ def _run_in_job(
         interrupts,
         job_has_begun,
         progress.update,
+        job_has_ended,
     )
     progress.update()
     if progress.summary is None:
@@ -287,6 +291,7 @@ class Progress:
         self._folder = folder
         self._machine = machine
         self._output = Path(request.output)
+        self._is_in_job = request.owner_pid is None
         self._in_terminal = request.foreground_group is not None
         self.tell = tell
         self._stop_requested = False
@@ -389,6 +394,10 @@ class Progress:
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
             reason = f"{_UNRECORDED_ENDS[ended_by]} before the last writes were checked"
             summary = self._complete(summary, ended_by, reason)
+        elif (
+            self._is_in_job
+        ):  # its first node wrote the record, perhaps on a file system of its own
+            injected.save(self.logs, self._output)
         return InjectionOutcome(summary, interrupts.signum)
 
     def keep_record(self, failure: str) -> None:
@@ -397,6 +406,8 @@ class Progress:
         if self.summary and self.has_begun:
             if self.summary.ended_by is None:
                 self._complete(self.summary, "failure", failure)
+            else:
+                injected.save(self.logs, self._output)
             self.tell(f"the record of the writes so far: {self._output}")
 
     def _complete(

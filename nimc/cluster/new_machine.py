@@ -59,10 +59,26 @@ def config_text(name: str, facts: ClusterFacts) -> str:
         hostnames=host_pattern(facts.host),
         launcher=options.SRUN if _MPI_TYPES & set(facts.mpi_types) else "mpirun",
         access=lambda partition: access(partition, facts.requirements),
+        reframe_names=reframe_names(facts),
         longest_s=_MAX_JOB_S,
         mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi_types else [],
         other_processor=other_models[0] if other_models else "",
     )
+
+
+def reframe_names(facts: ClusterFacts) -> dict[str, str]:
+    """Return the name of each partition in Slurm -> its name in ReFrame's configuration.
+
+    ReFrame allows letters, digits, `_` and `-` only, and no digit at the beginning.
+    """
+    names: dict[str, str] = {}
+    for partition in facts.partitions:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", partition.name)
+        name = name if re.match(r"[A-Za-z_]", name) else f"p_{name}"
+        while name in names.values():
+            name += "_"
+        names[partition.name] = name
+    return names
 
 
 def _rendered(template: str, **values: object) -> str:
@@ -127,6 +143,7 @@ def site_text(facts: ClusterFacts) -> str:
         names=", ".join(ports_by_node),
         by_node=_by_node,
         entry=_yaml_line,
+        reframe_names=reframe_names(facts),
         description=description,
         origins=_origins(facts),
         injector=injector,

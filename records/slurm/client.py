@@ -74,7 +74,9 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     output = ask(command, command_environment(environment)).required_output()
     nodes = nodes_in(output, default_only=not partition)
     if partition:
-        record = ask(["scontrol", "--oneliner", "show", "partition", partition], environment).stdout
+        record = ask(
+            ["scontrol", "--all", "--oneliner", "show", "partition", partition], environment
+        ).stdout
         total = number(parse.fields_of(record).get("TotalNodes", "")) or 0
         if len(nodes) < total:
             raise MachineError(f"sinfo shows {len(nodes)} of {total} nodes of {partition}")
@@ -95,8 +97,8 @@ def partitions(settings: Mapping[str, str], nodes_output: str) -> list[parse_nod
 
 
 def partition_records(environment: Mapping[str, str]) -> str:
-    """All partitions as `scontrol` shows them, for parsers; empty if Slurm does not answer."""
-    answer = ask(["scontrol", "--oneliner", "show", "partition"], environment)
+    """All partitions as `scontrol` shows them, hidden ones too; empty if Slurm does not answer."""
+    answer = ask(["scontrol", "--all", "--oneliner", "show", "partition"], environment)
     return answer.stdout if answer.ok else ""
 
 

@@ -153,3 +153,9 @@ def test_cells_of_a_campaign_are_read_or_refused() -> None:
     ):
         with pytest.raises(InputError, match=f"^only: .*{fault}"):
             read_cells(text, "only")
+
+
+def test_reserved_cores_and_core_spec_together_leave_a_core() -> None:
+    assert factors.app_cores(ALLOWED, reserved_cores=32, core_spec=31) == 1
+    with pytest.raises(InputError, match="reserved_cores: 32, and core_spec: 32 found; allowed: "):
+        factors.app_cores(ALLOWED, reserved_cores=32, core_spec=32)

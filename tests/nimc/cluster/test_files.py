@@ -24,7 +24,7 @@ from nimc.cluster.new_machine import (
     site_text,
     with_facts_of_nodes,
 )
-from nimc.readiness.reframe_config import machine_of_host
+from nimc.readiness.reframe_config import machine_of_host, settings_of
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine import site as machine
@@ -286,6 +286,22 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     for mpi, is_named in ((["pmi2"], True), (["pmix", "pmi2"], False), (["none"], False)):
         written = config_text("box", cluster_facts(mpi_types=mpi))
         assert ("# srun has no pmix (srun --mpi=list)" in written) == is_named
+
+
+def test_partitions_whose_names_reframe_refuses_get_others_and_keep_their_options(tmp_path):
+    batch = cluster_facts().partitions[0]
+    names = ["2h", "gpu.q", "gpu_q", "p_2h"]
+    facts = cluster_facts(partitions=[replace(batch, name=name) for name in names])
+    (tmp_path / "box.py").write_text(config_text("box", facts))
+    settings = settings_of(tmp_path / "box.py")
+    assert settings.fault is None
+    assert [partition["name"] for partition in settings.partitions] == [
+        "p_2h", "gpu_q", "gpu_q_", "p_2h_"
+    ]  # fmt: skip
+    assert [partition["access"] for partition in settings.partitions] == [
+        [f"--partition={name}"] for name in names
+    ]
+    assert "\npartition: p_2h\n" in site_text(facts)
 
 
 @pytest.mark.parametrize(

@@ -281,6 +281,24 @@ def test_the_writes_before_slurm_lost_the_job_keep_their_record(
     assert str(output) in lines[-1]
 
 
+def test_a_job_that_wrote_its_record_on_a_file_system_of_its_own_leaves_it_here_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    output = tmp_path / "record.json"
+    progress = Progress(tmp_path, CLUSTER, request(tmp_path), print)
+    progress.logs.mkdir(parents=True)
+    injected.begin(progress.logs)
+    summary = InjectionSummary(
+        machine="m", commit=None, rate="full", link_rate_b_s=None, start_s=1.0, end_s=11.0,
+        ended_by="time", proven=True,
+    )  # fmt: skip
+    injected.save_summary(progress.logs, summary)
+    with Interrupts() as interrupts:
+        assert progress.outcome(interrupts).summary.proven
+    assert json.loads(output.read_text())["end_s"] == 11.0
+
+
 def test_a_login_node_of_a_cluster_whose_jobs_share_a_host_is_refused(
     tmp_path: Path, allocation: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,8 @@ def test_a_prolog_first_reverts_the_changes_of_a_killed_prolog(tmp_path):
     ("variable", "text"),
     [
         *(("SLURM_JOB_OVERSUBSCRIBE", text) for text in ("YES", "")),
+        # In Slurm 26.05, SLURM_JOB_OVERSUBSCRIBE is NO for jobs that share nodes too.
+        *(("SLURM_JOB_EXCLUSIVE", text) for text in ("NO", "USER", "MCS")),
         *(("SLURM_JOB_CONSTRAINTS", text) for text in ("", "nimc_ddio_ways2", "xnimc_ddio_ways")),
     ],
 )
@@ -87,8 +89,15 @@ def test_only_exclusive_jobs_that_request_a_remedy_get_it(tmp_path, variable, te
     before = content(root)
     done = run(part["prolog"], root, **{variable: text})
     assert (done.returncode, content(root)) == (0, before), "else Slurm would drain the node"
-    shared = variable == "SLURM_JOB_OVERSUBSCRIBE"
+    shared = variable in ("SLURM_JOB_OVERSUBSCRIBE", "SLURM_JOB_EXCLUSIVE")
     assert ("job 7 may share this node: nothing is set" in done.stderr) == shared
+
+
+def test_an_exclusive_job_of_slurm_26_05_gets_its_remedy(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("ddio_ways", tmp_path)
+    before = content(root)
+    assert run(part["prolog"], root, SLURM_JOB_EXCLUSIVE="NODE").returncode == 0
+    assert content(root) != before
 
 
 def test_a_value_that_reads_back_differently_is_reverted_and_fails(tmp_path):
