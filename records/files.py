@@ -55,6 +55,22 @@ def make_named_folder(folder: Path) -> None:
     resolved_output(folder)  # the folder may have become a link meanwhile
 
 
+def make_own_folder(folder: Path) -> None:
+    """Create a folder into which nobody but this user writes.
+
+    A default access control list of its parent would let others write, whatever the umask. Raises
+    FileExistsError if it exists, and InputError if the file system lets others write anyway.
+    """
+    folder.mkdir()
+    with suppress(OSError):  # there is no such list
+        os.removexattr(folder, "system.posix_acl_default")
+        folder.chmod(folder.stat().st_mode & ~(stat.S_IWGRP | stat.S_IWOTH))
+    if reason := reason_to_distrust(folder):
+        folder.rmdir()
+        allowed = "a folder in which new folders are writable by you only (umask, getfacl)"
+        raise InputError(f"{folder}: {reason}; allowed: {allowed}")
+
+
 def require_output_file(path: Path) -> None:
     """Raise InputError if the path exists but is not a regular file."""
     _require_regular(path)

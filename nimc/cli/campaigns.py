@@ -24,8 +24,8 @@ from records.errors import InputError
 from records.machine.site import load as load_machine
 
 _DURATION_LEGEND = (
-    "takes: from the time with the fewest pairs of each case to that with the most, as in"
-    " `nimc plan`; computed from the lengths of earlier runs, if there are any"
+    "takes: from the time with the fewest pairs of each case to that with the most, as"
+    " planned; computed from the lengths of earlier runs, if there are any"
 )
 _DURATION_KEYS = ("duration_least_s", "duration_most_s")
 

@@ -130,7 +130,8 @@ def reproduce_command(
             raise InputError(f"{packed_header.run}: has no seed: the order of its runs is unknown")
         request = runnable_request(packed_header, campaign, machine)
         reproduced = packed_header.reproduces or Reproduced(packed_header.run, packed_header.digest)
-        header = replace(new_header(request), reproduces=reproduced)
+        pairs_cap = packed_header.max_pairs
+        header = replace(new_header(request), reproduces=reproduced, pairs_cap=pairs_cap)
         conclude = partial(comparison_answer, packed_run, details=progress == "verbose")
         call = Call(("reproduce", crate))
         return run_campaign(request, header, call, results, progress, conclude)

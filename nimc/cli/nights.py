@@ -33,10 +33,12 @@ from nimc.cli.answer import Answer, Listing, log, prints_answer, prose
 from nimc.nights import summary
 from nimc.nights.night import NightRun, night_until
 from nimc.nights.summary import Outcome, Summary
+from records.commands import command
 from records.errors import InputError
 from records.files import require_owned
 from records.groups import grouped
-from records.run_folder import require_results
+from records.run import load_header
+from records.run_folder import require_results, run_folders
 from records.text import one_line
 from records.units import percentage, plural
 
@@ -208,7 +210,18 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
         summaries, _ = summary.load_all(folders)
         night_count = sum(machine in (None, night.machine) for night in summaries)
         any_finished = results["finished_s"].is_not_null().any()
-        text = prose(_no_series_text(night_count, any_finished=any_finished))
+        without_report = [
+            run
+            for folder in folders
+            for run in run_folders(folder)
+            if not (run / "report").exists() and load_header(run).finished_s is not None
+        ]
+        if without_report and not any_finished:
+            report_command = command("report", without_report[0])
+            runs = plural(len(without_report), "finished run")
+            text = prose(f"no alarms yet: {runs} without a report; make each: `{report_command}`")
+        else:
+            text = prose(_no_series_text(night_count, any_finished=any_finished))
     return Answer(asdict(alarm_survey), [text], int(alarm_survey.is_open))
 
 

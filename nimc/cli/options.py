@@ -129,6 +129,9 @@ class ResultsPath(click.Path):
         text = str(value)
         if not text or "\0" in text or (os.path.exists(text) and not os.path.isdir(text)):
             raise InputError(f"--results: {text!r} found; allowed: a folder")
+        if os.path.islink(text) and not os.path.exists(text):
+            target = os.readlink(text)
+            raise InputError(f"--results: {text!r} is a link to {target}, which does not exist")
         if os.path.exists(os.path.join(text, "run.json")):
             raise InputError(f"--results: {text!r} is a run; allowed: the folder that it is in")
         return Path(text)

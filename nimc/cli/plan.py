@@ -153,7 +153,12 @@ def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[
 
 def _command_lines(planned: Plan) -> list[str]:
     """Return lines with ReFrame's command for each block that is always run."""
-    lines = [f"ReFrame's commands ({RUN_PLACEHOLDER} is the folder of the run):"]
+    lines = [
+        wrapped(
+            f"ReFrame's commands in a run, whose folder is {RUN_PLACEHOLDER}. They are not for"
+            " typing, since the run first makes the files that they name."
+        )
+    ]
     for case in planned.cases:
         certain_blocks = [block for block in case.blocks if block.needed == "always"]
         for block in certain_blocks:

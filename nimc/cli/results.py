@@ -6,6 +6,7 @@ against the slowdown are worth their price.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -510,7 +511,8 @@ def advise_command(
     that costs something without traffic needs --traffic-share. This share is an assumption about
     the machine, and is not measured.
     """
-    loaded_runs = [load_run(path, force=force) for path in dict.fromkeys(runs)]
+    paths = dict.fromkeys(Path(os.path.realpath(run)) for run in runs)
+    loaded_runs = [load_run(path, force=force) for path in paths]
     runs_by_machine = grouped((run.header.machine, run) for run in loaded_runs)
     advice_by_machine = {
         machine: advise(machine_runs, traffic_share)

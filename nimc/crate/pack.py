@@ -150,7 +150,7 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
     not yet verified. Raises InputError with a line for each fault. The line names the file in the
     crate.
     """
-    zip_bytes = files.read_regular(crate, MAX_CRATE_B)
+    zip_bytes = files.read_regular(crate, MAX_CRATE_B, follow=True)
     try:
         crate_files = archive.read_zip(zip_bytes)
     except InputError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -18,7 +19,7 @@ from analysis.display.document import json_file_text
 from analysis.effects.result import Verdict
 from nimc.run.runner import Failure
 from records.errors import InputError
-from records.files import make_named_folder, require_owned
+from records.files import make_named_folder, make_own_folder, require_owned
 from records.json_limits import read_json, validated
 from records.run import PlainName
 from records.units import plural
@@ -104,7 +105,8 @@ def make_path(results: Path, campaign: str, machine: str, night: date) -> Path:
     make_named_folder(results)
     folder = results / "nights"
     require_owned(folder, "results")
-    folder.mkdir(exist_ok=True)
+    with suppress(FileExistsError):
+        make_own_folder(folder)
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
 
 

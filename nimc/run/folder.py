@@ -22,7 +22,7 @@ from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
 from records.errors import InputError, MachineError
-from records.files import make_named_folder, private_lock
+from records.files import make_named_folder, make_own_folder, private_lock
 from records.machine import host, program
 from records.machine.site import Machine
 from records.run import (
@@ -276,7 +276,7 @@ def _create(results: Path, name: str) -> Path:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         path = results / f"{name}{suffix}"
         with suppress(FileExistsError):
-            path.mkdir()
+            make_own_folder(path)
             return path
     raise MachineError(f"{results / name}: a thousand runs of that name exist already")
 

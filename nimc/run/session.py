@@ -104,7 +104,7 @@ LOOK_FOLDER_PREFIX = ".nimc-look-"
 
 def processes_of(run: Path) -> list[int]:
     """Return the PIDs of this user's processes here that the run in folder `run` started."""
-    return [pid for pid, path in run_processes() if path == str(run)]
+    return [pid for pid, path in run_processes() if _is_same(path, run)]
 
 
 def concurrent_runs(run: Path) -> list[str]:
@@ -112,9 +112,14 @@ def concurrent_runs(run: Path) -> list[str]:
 
     Jobs that inspect nodes have the common name 'a look at nodes'.
     """
-    names = {Path(path).name for _, path in run_processes() if path != str(run)}
+    names = {Path(path).name for _, path in run_processes() if not _is_same(path, run)}
     look_names = {name for name in names if name.startswith(LOOK_FOLDER_PREFIX)}
     return [*sorted(names - look_names), *(["a look at nodes"] if look_names else [])]
+
+
+def _is_same(path: str, run: Path) -> bool:
+    """Return whether a path names the run's folder, perhaps through links."""
+    return os.path.realpath(path) == os.path.realpath(run)
 
 
 def run_processes() -> Iterator[tuple[int, str]]:

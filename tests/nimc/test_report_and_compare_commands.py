@@ -167,7 +167,9 @@ def test_a_sweep_prints_its_loss_per_byte_and_crossover(tmp_path, command):
 def test_each_machine_gets_advice_of_its_own(run, tmp_path, command):
     head = header(run="plain", machine="another")
     other = write_run(tmp_path / "plain", samples(STREAM, pairs=6), head)
-    advice = command.json("advise", run, other, run, "--traffic-share", 1)["advice"]
+    (tmp_path / "latest").symlink_to(run)
+    again = tmp_path / "latest"
+    advice = command.json("advise", run, other, again, "--traffic-share", 1)["advice"]
     assert [machine_advice["machine"] for machine_advice in advice] == [
         "synthetic machine",
         "another",

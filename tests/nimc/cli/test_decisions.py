@@ -15,6 +15,7 @@ from analysis.effects.result import Verdict
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cli.answer import Answer
 from nimc.run.runner import Failure
+from records.commands import command as printed_command
 from records.errors import InputError
 from records.notes import Note
 from records.slurm.parse import Reservation
@@ -22,7 +23,7 @@ from reframe_tests import factors
 from reframe_tests.spack.build import BuiltEnvironment
 from testbed.cluster import Status
 from tests.analysis.history.tables import made_table, write_nights
-from tests.analysis.synthetic import header, result
+from tests.analysis.synthetic import STREAM, header, result, samples, write_run
 from tests.commands import Command
 from tests.nimc.documented import assert_documented
 from tests.nimc.minicluster.states import STATE
@@ -243,3 +244,20 @@ def test_built_packages_have_their_version_and_the_beginning_of_their_hash() -> 
     _, first, second, view = "\n".join(map(str, spack.built_answer([built]).parts)).splitlines()
     assert first.split() == ["apps", "lammps", "20240829", "abcdefg"]
     assert (second.split()[2], view) == ("1.2", "apps: /v/bin")
+
+
+def test_finished_runs_without_a_report_are_named_with_the_command_that_makes_it(
+    tmp_path: Path, command: Command
+) -> None:
+    run = write_run(tmp_path / "results/one", samples(STREAM, pairs=6), header(run="one"))
+    output = " ".join(command("nights", "alarms", "--results", tmp_path / "results").split())
+    assert "1 finished run without a report" in output
+    assert printed_command("report", run) in output
+
+
+def test_a_link_to_a_folder_of_results_that_is_gone_is_refused(
+    tmp_path: Path, command: Command
+) -> None:
+    (tmp_path / "results").symlink_to(tmp_path / "purged")
+    line = command.refused("run", "quick", "--results", tmp_path / "results")
+    assert line.endswith(f"is a link to {tmp_path / 'purged'}, which does not exist")

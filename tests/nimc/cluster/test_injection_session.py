@@ -45,6 +45,10 @@ CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
         ("--rate 100%", "--rate: 100% found; allowed: "),
         ("--json -- true", "--json: cannot be combined with a COMMAND, which prints; allowed: -o"),
         ("-- /no/program", "COMMAND: '/no/program' is not an executable file"),
+        (
+            "-o no/folder/record.json -- true",
+            "--output: no/folder/record.json: allowed: a file in a",
+        ),
         ("-- nosuchprogram", "COMMAND: no program 'nosuchprogram' on PATH"),
     ],
 )

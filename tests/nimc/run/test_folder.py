@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from records import run as records
 from records import yaml_file
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
+from records.files import reason_to_distrust
 from records.machine.site import Machine
 from records.order import run_seed
 from records.run import Reproduced, RunHeader, load_header, plain_name, save_header
@@ -429,3 +431,23 @@ def test_a_header_of_another_schema_is_refused(tmp_path, schema):
         load_header(tmp_path)
     location = f"{tmp_path}/run.json: schema"
     assert_message(str(error.value), location, f"{schema}", allowed="5; nimc 0.1.0")
+
+
+def test_a_run_below_a_default_access_list_is_writable_by_its_user_only(tmp_path, header):
+    """The kernel ignores the umask there. A shared folder of a project often has such a list."""
+    # <linux/posix_acl_xattr.h>: version 2; then tag, permissions and id of each entry. The entries
+    # are: owner, group, the group 4321, mask and others.
+    entries = ((0x01, 7, -1), (0x04, 7, -1), (0x08, 7, 4321), (0x10, 7, -1), (0x20, 5, -1))
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    try:
+        os.setxattr(tmp_path, "system.posix_acl_default", acl)
+    except OSError as error:
+        pytest.skip(f"no access control lists: {error.strerror}")
+    with open_run(tmp_path, header) as folder:
+        assert folder.path.stat().st_mode & 0o22 == 0
+        assert reason_to_distrust(folder.path) is None
+        (folder.path / "samples").mkdir()
+        assert reason_to_distrust(folder.path / "samples") is None
+    latest = find_latest(tmp_path, header.digest)
+    assert latest
+    assert latest[0] == folder.path

@@ -174,3 +174,16 @@ def test_neither_variables_nor_a_configuration_can_move_the_files_of_a_block(tmp
     monkeypatch.delenv("RFM_SYSTEM")
     subprocess.run(argv, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "results.db").exists()
+
+
+def test_processes_of_a_run_are_found_by_any_path_of_its_folder(tmp_path):
+    (tmp_path / "real/run").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    environment = {**os.environ, session.RUN_VARIABLE: str(tmp_path / "real/run")}
+    with subprocess.Popen(["sleep", "60"], env=environment) as process:
+        try:
+            for path in ("real/run", "link/run", "real/../link/run"):
+                assert session.processes_of(tmp_path / path) == [process.pid]
+                assert session.concurrent_runs(tmp_path / path) == []
+        finally:
+            process.kill()
