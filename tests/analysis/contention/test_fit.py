@@ -367,7 +367,8 @@ def test_rates_that_are_missing_or_zero():
         )
     )
     assert model.local.b_comm_seq_b_s is None
-    assert "not measured" in model.unidentified["local"]["alpha"]
+    for name in ("alpha", "b_comm_seq_b_s"):
+        assert "not measured" in model.unidentified["local"][name]
     p = predict(model, 0, 0)
     assert np.isnan([p.comm_par_b_s, p.comp_par_b_s]).all()
     assert p.comp_alone_b_s == pytest.approx([5e9, 10e9, 15e9, 20e9])
@@ -498,10 +499,29 @@ def test_rates_alone_follow_from_both_runs():
     points = [
         point(n, alone_b_s=(5e9 * n, 10e9), together_b_s=(5.1e9 * n, 10.3e9)) for n in range(1, 7)
     ]
-    local = fit_model(one_node(points)).local
-    assert local.t_par_max_b_s is None
-    assert local.b_comp_seq_b_s == pytest.approx(5.05e9, rel=1e-3)
-    assert local.b_comm_seq_b_s == pytest.approx(10.15e9, rel=1e-3)
+    model = fit_model(one_node(points))
+    assert model.local.t_par_max_b_s is None
+    reason = model.unidentified["local"]["t_par_max_b_s"]
+    assert reason.endswith("computations 0 %, communications 0 %")
+    assert model.local.b_comp_seq_b_s == pytest.approx(5.05e9, rel=1e-3)
+    assert model.local.b_comm_seq_b_s == pytest.approx(10.15e9, rel=1e-3)
+
+
+def test_the_share_that_communications_keep_is_a_mean():
+    """Of 10 GB/s, they keep 5, 5, 5, 5.03 and 5.03 with 7 to 11 cores, on average 5.012.
+
+    The total is 40 GB/s. The first guess of the share is their median.
+    """
+    lowest_b_s = {7: 5e9, 8: 5e9, 9: 5e9, 10: 5.03e9, 11: 5.03e9}
+    points = [
+        point(n, alone_b_s=(min(5e9 * n, 38e9), 10e9), together_b_s=(5e9 * n, 10e9))
+        for n in range(1, 7)
+    ]
+    points += [
+        point(n, alone_b_s=(min(5e9 * n, 38e9), 10e9), together_b_s=(40e9 - kept_b_s, kept_b_s))
+        for n, kept_b_s in lowest_b_s.items()
+    ]
+    assert fit_model(one_node(points)).local.alpha == pytest.approx(0.5012, abs=3e-4)
 
 
 def test_silent_network():
