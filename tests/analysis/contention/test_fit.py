@@ -215,6 +215,13 @@ def test_the_total_is_largest_at_the_first_maximum():
     assert fit_model(calibration_sweep(truth, 0, 0.0)).local.n_par_max == 14
 
 
+def test_the_total_does_not_grow_between_the_maxima():
+    """From 6 to 9 cores, the total grows from 40 GB/s to 40.6 GB/s."""
+    truth = falling_with(t_par_max2_b_s=40.6e9, delta_l_b_s=-0.2e9)
+    local = fit_model(calibration_sweep(truth, 0, 0.0)).local
+    assert local.delta_l_b_s is None or local.delta_l_b_s >= 0
+
+
 @pytest.mark.parametrize("truth", [FALLING, ONE_BREAK, GROWING, UP_TO_THE_LAST])
 @pytest.mark.parametrize(
     "factors",
