@@ -394,9 +394,8 @@ class Progress:
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
             reason = f"{_UNRECORDED_ENDS[ended_by]} before the last writes were checked"
             summary = self._complete(summary, ended_by, reason)
-        elif (
-            self._is_in_job
-        ):  # its first node wrote the record, perhaps on a file system of its own
+        elif self._is_in_job:
+            # Its node may have written the record to a file system of its own.
             injected.save(self.logs, self._output)
         return InjectionOutcome(summary, interrupts.signum)
 

@@ -36,13 +36,13 @@ async def stop(process: asyncio.subprocess.Process) -> int:
 
     If Slurm does not answer, only processes of this host get signals.
     """
-    components = _components()
-    jobs = components or list(filter(None, [os.environ.get(JOB_VARIABLE)]))
-    if jobs and not components and _launchers(process.pid):
+    jobs, signals = _components(), [signal.SIGTERM, signal.SIGKILL]
+    if not jobs and JOB_VARIABLE in os.environ and _launchers(process.pid):
+        jobs, signals = [os.environ[JOB_VARIABLE]], [signal.SIGKILL]
         await processes.signal_and_wait(process, signal.SIGTERM)  # srun passes it on to its tasks
-    for signum in (signal.SIGTERM, signal.SIGKILL) if components else (signal.SIGKILL,):
+    for signum in signals if jobs else ():
         launchers = _launchers(process.pid)
-        if not (jobs and launchers):
+        if not launchers:
             break
         await asyncio.to_thread(_signal_steps, jobs, launchers, signum)
         deadline_s = time.monotonic() + processes.GRACE_S
