@@ -192,7 +192,7 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     times_s, used_s = asyncio.run(run())
     # The process may run for a fifth of the time. It runs longer if a busy host wakes the pacer
     # late. This test is then woken late as well, which measures the delay.
-    late_s = sum(max(now_s - then_s - 0.005, 0.0) for then_s, now_s in pairwise(times_s))
+    late_s = sum(max(now_s - then_s - 0.01, 0.0) for then_s, now_s in pairwise(times_s))
     assert (times_s[-1] - times_s[0]) / 5 + late_s > 0.3 - 0.1
     assert used_s >= 0.5  # the process runs on when it is no longer paced
 
