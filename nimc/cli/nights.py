@@ -7,6 +7,7 @@ nights ended, print alarms and write pages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -210,12 +211,7 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
         summaries, _ = summary.load_all(folders)
         night_count = sum(machine in (None, night.machine) for night in summaries)
         any_finished = results["finished_s"].is_not_null().any()
-        without_report = [
-            run
-            for folder in folders
-            for run in run_folders(folder)
-            if not (run / "report").exists() and load_header(run).finished_s is not None
-        ]
+        without_report = _finished_without_report(folders)
         if without_report and not any_finished:
             report_command = command("report", without_report[0])
             runs = plural(len(without_report), "finished run")
@@ -223,6 +219,16 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
         else:
             text = prose(_no_series_text(night_count, any_finished=any_finished))
     return Answer(asdict(alarm_survey), [text], int(alarm_survey.is_open))
+
+
+def _finished_without_report(folders: Sequence[Path]) -> list[Path]:
+    """Return the folders of the finished runs that have no report."""
+    without_report = []
+    for run in [run for folder in folders for run in run_folders(folder)]:
+        with suppress(InputError):  # the run's header is invalid
+            if not (run / "report").exists() and load_header(run).finished_s is not None:
+                without_report.append(run)
+    return without_report
 
 
 def _no_series_text(night_count: int, *, any_finished: bool) -> str:
