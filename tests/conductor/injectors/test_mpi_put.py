@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.injectors import mpi_put
+from conductor.injectors import INJECTORS, mpi_put
 from conductor.injectors.base import Arrived, Fault, Row
 from conductor.shared_memory import FOLDER_VARIABLE, folder
 from records.kernel_text import read
@@ -410,3 +410,21 @@ def test_a_target_that_must_receive_is_reported_as_two_sided(program_of, mpi):
     done = run(program_of(mpi), "-d", 0.5, **over_tcp)
     assert done.returncode == 0, done.stderr
     assert last_arrival(meanings("mpi_put", done.stdout)).transport == "two-sided"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "job", "on_one_host", "can_be_held"),
+    [
+        ("mpiexec", "", True, True),
+        ("mpiexec", "", False, False),
+        ("/usr/bin/srun --mpi=pmix", "", True, False),
+        ("mpiexec", "7", True, False),  # MPICH's mpiexec starts its ranks with an srun
+    ],
+)
+def test_ranks_that_slurm_starts_are_not_held(monkeypatch, launcher, job, on_one_host, can_be_held):
+    """They are children of slurmstepd, so the agent cannot suspend them."""
+    monkeypatch.setattr(mpi_put, "launcher_of", lambda _: launcher)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    if job:
+        monkeypatch.setenv("SLURM_JOB_ID", job)
+    assert INJECTORS["mpi_put"].can_be_held(on_one_host=on_one_host) is can_be_held
