@@ -156,8 +156,8 @@ def rates_together(p: Parameters, n: CoreCounts) -> tuple[Rates, Rates]:
     """Return the rates of computations and of communications, both running: equations 2 to 5.
 
     `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
-    demand is_below_capacity the capacity. If not even one core is_below_capacity, this last number
-    is 0, at which communications have their full rate.
+    demand fits the capacity. If not even one core fits, this last number is 0, at which
+    communications have their full rate.
     """
     alone_b_s = or_nan(p.b_comm_seq_b_s)
     alpha = 0.0 if alone_b_s == 0 else or_nan(p.alpha)

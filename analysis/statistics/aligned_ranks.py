@@ -177,10 +177,9 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     The slowdown of an allocation is estimated by the method of Hodges and Lehmann. The difference
     of a pair is the logarithm of its treated time minus the mean logarithm of its baseline times.
     The logarithm of the slowdown is one median, over all differences together with the means of
-    every two differences. The
-    interval is Student's prediction interval of the allocations' estimates, which are assumed to be
-    normal. It is wide for three allocations, and wider than needed if each estimate is itself
-    uncertain.
+    every two differences. The interval is Student's prediction interval of the allocations'
+    estimates, which are assumed to be normal. It is wide for three allocations, and wider than
+    needed if each estimate is itself uncertain.
     """
     from scipy import special
 

@@ -25,6 +25,7 @@ from nimc.run.folder import (
     differing_parts,
     find_differing_run,
     find_latest,
+    make_run_report,
     new_header,
     open_run,
     past_lengths,
@@ -333,15 +334,7 @@ def _make_report(run: Path) -> Report | None:
     if not any((run / "samples").glob("*.jsonl")):
         return None
 
-    from polars.exceptions import PolarsError
-
-    from analysis.report.page import make_reports
-
-    try:
-        (report,) = make_reports([run], force=True)
-    except (OSError, PolarsError) as error:
-        cause = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise MachineError(f"{run}/report: {cause}; the samples are saved") from error
+    report = make_run_report(run)
     for line in report.runs[0].integrity.lines():
         log(line)
     return report

@@ -19,11 +19,9 @@ from functools import cached_property
 from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PolarsError
 
 from analysis.history.alarms import Alarm, BelowReference, Survey, survey
 from analysis.history.nights import night_of, nights_of, read_results, watched_quantities
-from analysis.report.page import make_reports
 from analysis.samples.columns import read_run
 from nimc.campaign.request import load_request
 from nimc.nights import summary
@@ -39,12 +37,12 @@ from nimc.nights.summary import (
     judge_night,
     prometheus_text,
 )
-from nimc.run.folder import find_latest, new_header
+from nimc.run.folder import find_latest, make_run_report, new_header
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC_COMMAND, start_child, stop_child
 from records import yaml_file
 from records.campaign import is_name
-from records.errors import InputError, MachineError, NimcError
+from records.errors import InputError, NimcError
 from records.files import replace_text
 from records.interrupts import Interrupts
 from records.programs import ask, last_line
@@ -228,11 +226,7 @@ class NightRun:
                     ended_run = replace(ended_run, status=0, stop_reason=None)
         sample_count = new_sample_count(run, begun_summary.started_s) if run else 0
         if run and sample_count and not ended_run.document.get("report"):
-            try:
-                make_reports([run], force=True)
-            except (OSError, PolarsError) as error:
-                cause = error.strerror if isinstance(error, OSError) else one_line(str(error))
-                raise MachineError(f"{run}/report: {cause}; the samples are saved") from error
+            make_run_report(run)
         return self._judge(begun_summary, ended_run, run, sample_count)
 
     def _run_campaign(self, options: Sequence[str]) -> EndedRun:

@@ -35,9 +35,12 @@ from records.run import (
     save_header,
 )
 from records.slurm.client import cancel_jobs
+from records.text import one_line
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from analysis.report.page import Report
 
 #: How long processes of a killed campaign may take to end by themselves, seconds.
 LEFTOVERS_GRACE_S = 60.0
@@ -295,6 +298,23 @@ def locked(path: Path, allowed: str = "wait for it, or another --results") -> It
             )
         lock.write_holder(str(os.getpid()))
         yield
+
+
+def make_run_report(run: Path) -> Report:
+    """Make and return the report of a run; it replaces an earlier one.
+
+    Raises MachineError if it cannot be written.
+    """
+    from polars.exceptions import PolarsError
+
+    from analysis.report.page import make_reports
+
+    try:
+        (report,) = make_reports([run], force=True)
+    except (OSError, PolarsError) as error:
+        cause = error.strerror if isinstance(error, OSError) else one_line(str(error))
+        raise MachineError(f"{run}/report: {cause}; the samples are saved") from error
+    return report
 
 
 def await_leftovers(path: Path) -> None:

@@ -52,12 +52,34 @@ def _check_absolute(text: str) -> str:
 #: the output or the duration. Options that name a file are refused too (`PERFTEST_FILE_OPTION`).
 #: Letters after the first (`-RD`) are not examined.
 _REFUSED_LETTERS = "dipsqtnDFabelQU"
-_REFUSED_NAMES = (
-    *("ib-dev", "ib-port", "port", "size", "qp", "tx-depth", "iters", "duration", "CPU-freq"),
-    *("all", "bidirectional", "events", "post_list", "cq-mod", "output", "run_infinitely"),
-    *("report-both", "report-counters", "report-per-port", "report-unsorted", "report_gbits"),
-    *("rate_limit", "rate_limit_type", "rate_units", "burst_size", "disable_numa"),
-)
+_REFUSED_NAMES = [
+    "ib-dev",
+    "ib-port",
+    "port",
+    "size",
+    "qp",
+    "tx-depth",
+    "iters",
+    "duration",
+    "CPU-freq",
+    "all",
+    "bidirectional",
+    "events",
+    "post_list",
+    "cq-mod",
+    "output",
+    "run_infinitely",
+    "report-both",
+    "report-counters",
+    "report-per-port",
+    "report-unsorted",
+    "report_gbits",
+    "rate_limit",
+    "rate_limit_type",
+    "rate_units",
+    "burst_size",
+    "disable_numa",
+]
 
 
 def _is_refused(option: str) -> bool:

@@ -184,6 +184,6 @@ def test_processes_of_a_run_are_found_by_any_path_of_its_folder(tmp_path):
         try:
             for path in ("real/run", "link/run", "real/../link/run"):
                 assert session.processes_of(tmp_path / path) == [process.pid]
-                assert session.concurrent_runs(tmp_path / path) == []
+                assert "run" not in session.concurrent_runs(tmp_path / path)
         finally:
             process.kill()
