@@ -156,5 +156,5 @@ def _mpi_variables(rails: Sequence[Rail]) -> dict[str, str]:
     variables that take a list of devices. Raises ValueError if there are none.
     """
     return devices.mpi_variables_of_all(
-        {rail.device: rail.mpi_device or str(devices.parse_name(rail.device)) for rail in rails}
+        {rail.device: rail.mpi_device or devices.ucx_name(rail.device) for rail in rails}
     )

@@ -295,6 +295,15 @@ def _parent_interface(device: str, root: Path) -> str:
     return _read(root / "class/infiniband" / device / "parent")
 
 
+def ucx_name(device: str, root: Path = SYS) -> str:
+    """Return UCX's name of a device: `DEVICE:PORT`, or the name of a network interface.
+
+    If this host lacks the device, it is taken for an RDMA device.
+    """
+    is_interface = not is_rdma(device, root) and (root / "class/net" / device).exists()
+    return device if is_interface else str(parse_name(device))
+
+
 def mpi_variables(device: str, root: Path = SYS) -> dict[str, str]:
     """Return the environment variables for MPI over one device.
 

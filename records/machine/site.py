@@ -155,7 +155,8 @@ class Rail(Record):
     device: _Word
     #: NUMA node that it is attached to; None if unknown.
     numa_node: Annotated[int, Field(ge=0)] | None = None
-    #: Its name in UCX, for the application's MPI; None: `DEVICE:PORT`.
+    #: Its name in UCX, for the application's MPI; None: `DEVICE:PORT`, or the device itself if it
+    #: is a network interface of the host that runs nimc.
     mpi_device: _Word | None = None
 
 

@@ -57,6 +57,9 @@ def test_the_environment_names_one_rail_to_each_library_of_mpi():
         "OMPI_MCA_btl_tcp_if_include": "eth1",
     }
     assert rails.environment_for_mpi(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
+    # UCX's name of a network interface has no port. Each host of the tests has `lo`.
+    interfaces = machine(device="lo", rails=[{"device": "lo"}])
+    assert rails.environment_for_mpi(interfaces, "nic0")["UCX_NET_DEVICES"] == "lo"
     assert rails.environment_for_mpi(WITHOUT_RAILS, "default") == {}
     assert rails.devices_for_mpi(WITHOUT_RAILS, "default") == []
 
