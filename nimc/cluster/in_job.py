@@ -133,11 +133,23 @@ def look_at_nodes(
         def any_answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
+        def all_is_done() -> bool:
+            if plan:
+                return tried_writes.have_ended(folder)
+            return len(list(folder.glob("[0-9]*.json"))) == machine.origins.nodes_with_target
+
         time_limit = destination.time_limit(_LOOK_S)
         check_options = _check_options(machine, folder, wait_s, time_limit, plan)
         tell_progress = progress_teller(folder, plan, tell, any_answered)
         status, pending = run_job(
-            destination, check_options, folder, tell, interrupts, any_answered, tell_progress
+            destination,
+            check_options,
+            folder,
+            tell,
+            interrupts,
+            any_answered,
+            tell_progress,
+            all_is_done,
         )
         job_look = read_job_look(folder, status)
         job_record = client.job_record(job_look.job) if job_look.job else ""

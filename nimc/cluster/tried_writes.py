@@ -37,6 +37,8 @@ _READY_S = 20.0
 #: A counter is said to stand still if it counted less than this share of the bytes that the writers
 #: reported. It may count some bytes, since every interface carries some other traffic.
 _STANDSTILL_SHARE = 0.01
+#: The file that the trials leave at their end.
+_END_FILE = "block.json"
 _REASONS_PAGE = "docs/reliability.md explains each reason"
 
 
@@ -111,13 +113,19 @@ def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
     return lines[: len(read_trials(folder)) + 1]
 
 
+def have_ended(folder: Path) -> bool:
+    """Return whether a job has tried all writes, or has given up; its files are in the folder."""
+    refresh(folder)
+    return (logs_of(folder) / _END_FILE).exists()
+
+
 def why_untried(folder: Path, state: str = "") -> str | None:
     """Return in one line why some writes were not tried; None if all were tried.
 
     `state` is the state of the job in Slurm.
     """
     try:
-        block = json.loads(read_written(logs_of(folder) / "block.json"))
+        block = json.loads(read_written(logs_of(folder) / _END_FILE))
         return None if block["state"] == "done" else str(block["reason"])
     except (OSError, ValueError, LookupError):
         job_end = f"; the job ended as {state}" if state else ""

@@ -125,6 +125,11 @@ class Origins(Record):
     #: More sbatch options for the job component of the origins, such as `--constraint=hdr`.
     access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
+    @property
+    def nodes_with_target(self) -> int:
+        """Number of nodes of one target and its origins."""
+        return 1 if self.policy == "same_host" else 1 + self.nodes
+
 
 class Nic(Record):
     """The network interface of a node, from its data sheet; nothing here is detected."""

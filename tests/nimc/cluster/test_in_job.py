@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,15 @@ CLUSTER_SETTINGS = ReframeSettings(
 )
 
 
+def use_made_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace what is read of the machine by a made machine with one target and one origin."""
+    monkeypatch.setenv("SLURM_CONF", "")
+    box = cluster_machine(partition="b", origins=HETJOB)
+    monkeypatch.setattr(in_job, "settings_of", lambda _: CLUSTER_SETTINGS)
+    monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
+    monkeypatch.setattr(in_job.processes, "become_subreaper", lambda: None)
+
+
 @dataclass(frozen=True)
 class FailedLook:
     """A look at nodes that failed with an error of ReFrame's session."""
@@ -300,11 +310,7 @@ def failed_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailedLook:
         raise MachineError("accounting (sacct) has not answered for 600 s")
 
     monkeypatch.setenv("RFM_STAGE_DIR", "/stage")
-    monkeypatch.setenv("SLURM_CONF", "")
-    box = cluster_machine(partition="b", origins=HETJOB)
-    monkeypatch.setattr(in_job, "settings_of", lambda _: CLUSTER_SETTINGS)
-    monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
-    monkeypatch.setattr(in_job.processes, "become_subreaper", lambda: None)
+    use_made_cluster(monkeypatch)
     monkeypatch.setattr(in_job, "run_session", run_session)
     monkeypatch.setattr(in_job.client, "cancel_jobs", cancelled.append)
     results = tmp_path / "new" / "results"
@@ -312,6 +318,47 @@ def failed_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailedLook:
         in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
     settings = (word.removeprefix("NodeLook.") for word in words if word.startswith("NodeLook."))
     return FailedLook(results, words, dict(word.split("=", 1) for word in settings), cancelled)
+
+
+@pytest.mark.parametrize("tries_writes", [False, True])
+def test_a_late_accounting_is_awaited_once_the_job_has_done_its_work(
+    monkeypatch, tmp_path, tries_writes
+):
+    """ReFrame waits for the accounting, which may notice the end of a job minutes late."""
+    readings: list[bool] = []
+
+    class Watch:
+        def __init__(self, *_: object) -> None:
+            self.pending, self.jobs = None, {}
+
+        def check(self, _: float, *, reading: bool, **__: bool) -> None:
+            readings.append(reading)
+
+        def close(self) -> None:
+            pass
+
+    def run_session(
+        _: list[str], folder: Path, __: Path, ___: object, tick: Callable[[], None]
+    ) -> int:
+        tick()
+        for rank in range(2):  # the target and one origin
+            (folder / f"{rank}.json").touch()
+            tick()
+        end = tried_writes.logs_of(folder) / "block.json"
+        end.parent.mkdir(parents=True)
+        end.write_text("{}")
+        tick()
+        raise MachineError("the accounting answers late")
+
+    use_made_cluster(monkeypatch)
+    monkeypatch.setattr(in_job, "run_session", run_session)
+    monkeypatch.setattr(in_job, "SlurmWatch", Watch)
+    monkeypatch.setattr(in_job.client, "cancel_jobs", lambda _: None)
+    with pytest.raises(MachineError, match="late"):
+        in_job.look_at_nodes(
+            "box", tmp_path, 60.0, lambda _: None, Path("/c"), tries_writes=tries_writes
+        )
+    assert readings == [False, False, not tries_writes, True]
 
 
 def test_reframe_is_called_for_the_targets_partition(failed_look):
