@@ -105,6 +105,11 @@ def test_a_line_gives_count_state_and_share(
     assert {named for _, named in counts} <= {event, "cpu_core/cycles/", *EVENTS}
 
 
+def test_a_unit_that_the_tool_does_not_know_leaves_the_value_as_it_is(tmp_path):
+    counted = rows(written(tmp_path, line("cycles", "3.500000", unit="Joules")), 1)[0, "cycles"]
+    assert (counted.value, counted.unit) == (3.5, "Joules")
+
+
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -112,7 +117,7 @@ def test_a_line_gives_count_state_and_share(
         (line("cycles", "12,5"), "event cycles: not a number"),
         ('{"counter-value" : "1.0", "unit" : "", "event" : "cycles"}', "or no pcnt-running"),
         (line("cycles", "1.0", running="100,00"), "incomplete line"),
-        ("[1]", "incomplete line"),
+        ("[1]", "rank-0.json:3: incomplete line"),  # after a comment and an empty line
         (line("cycles", "1.0") + "\n" + line("cycles", "2.0"), "duplicate event cycles"),
     ],
 )

@@ -126,6 +126,14 @@ def test_a_metric_is_a_share_and_is_multiplexed_if_its_events_took_turns(tmp_pat
     assert (row.unit, row.state, row.running_share) == ("1", "multiplexed", 0.5)
 
 
+def test_a_metric_is_counted_if_its_events_ran_all_the_time(tmp_path):
+    metric = {"metric-value": "42.5", "metric-unit": "%  tma_memory_bound"}
+    files(tmp_path, line("task-clock", "9") + line("stalls", "7", "100.00", **metric),
+          " tma_memory_bound")  # fmt: skip
+    row = {row.event: row for row in TOPDOWN.parse(tmp_path, 1)}["tma_memory_bound"]
+    assert (row.state, row.running_share) == ("counted", 1)
+
+
 @pytest.mark.parametrize("value", ["nan", None, "many"])
 def test_a_metric_without_a_number_has_no_value(tmp_path, value):
     named = {"metric-unit": "%  tma_memory_bound"} | ({"metric-value": value} if value else {})
