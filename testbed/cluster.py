@@ -186,9 +186,9 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     if spec.fabric == "rxe":
         cpus, memory_mib = spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     else:
-        memory_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        cpus = os.cpu_count() or 1
-        memory_mib = max(512, memory_b // 2**20 // (spec.nodes + 1))
+        this_host = host.detect()  # less than the hardware in a container or under `taskset`
+        cpus = len(this_host.usable_cpus)
+        memory_mib = max(512, this_host.memory_b // 2**20 // (spec.nodes + 1))
     subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), layout.preferred_subnet)
     current = State(
         spec=spec,
