@@ -66,7 +66,7 @@ def print_cost(work: Callable[[], object]) -> None:
 def cost_in_own_process(module: str, *arguments: object) -> Cost:
     """Run a module of this package as a program; return the cost that the program prints."""
     command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
-    finished = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     wall_s, cpu_s, memory_b = json.loads(finished.stdout)
     return Cost(wall_s=wall_s, cpu_s=cpu_s, memory_b=memory_b)
 
