@@ -1,5 +1,8 @@
 .PHONY: campaign test test-all test-slow test-clusters test-guests test-long fuzz bench lint docs picture lock clean minicluster
 
+# Two set-ups at once would install into one .venv; the tests have JOBS.
+.NOTPARALLEL:
+
 MACHINE ?= localhost
 RESULTS ?= results
 READY = .venv/.ready
@@ -61,7 +64,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	git ls-files '*.sh' .ci | xargs $(BIN)/shellcheck
+	git ls-files '*.sh' .ci | PATH="$(CURDIR)/$(BIN):$$PATH" xargs shellcheck
 
 # The pages of docs/ as a site in build/site/; a broken link fails. Needs no network.
 docs: $(DEV)

@@ -110,7 +110,8 @@ def setup_after_pip(tmp_path: Path, printed: str) -> subprocess.CompletedProcess
         shutil.copy(ROOT / name, tmp_path / name)
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{printed}\nEND\nexit 1\n")
+    has_pip = '[ "$1" = -c ] && exit 0'
+    python.write_text(f"#!/bin/sh\n{has_pip}\ncat >&2 <<'END'\n{printed}\nEND\nexit 1\n")
     python.chmod(0o755)
     return subprocess.run(
         ["sh", "scripts/setup.sh"],
@@ -174,8 +175,9 @@ def test_setup_says_why_pip_failed(tmp_path, printed, lines):
 
 
 @pytest.mark.slow
-def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
-    """An environment module with the Python was removed, so the links to Python are broken."""
+@pytest.mark.parametrize("without", ["python", "pip"])
+def test_setup_makes_its_environment_anew_if_it_is_not_complete(tmp_path, without):
+    """An environment module with the Python was removed, or the first set-up was interrupted."""
     for name in ("scripts/setup.sh", "requirements/base.lock"):
         (tmp_path / name).parent.mkdir()
         shutil.copy(ROOT / name, tmp_path / name)
@@ -184,13 +186,18 @@ def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
     (bin_folder / "python3").symlink_to(tmp_path / "apps" / "python3")
     for name in ("python", Path(sys.executable).resolve().name):
         (bin_folder / name).symlink_to("python3")
+    if without == "pip":
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--clear", "--without-pip", bin_folder.parent],
+            check=True,
+        )
     environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
     # pip finds no package index, and the user's settings make pip install into the home.
     environment |= {"PIP_NO_INDEX": "1", "PIP_USER": "1"}
     done = subprocess.run(
         ["sh", "scripts/setup.sh"], cwd=tmp_path, capture_output=True, text=True, env=environment
     )
-    assert subprocess.run([bin_folder / "python", "-c", ""], check=False).returncode == 0
+    assert subprocess.run([bin_folder / "python", "-c", "import pip"], check=False).returncode == 0
     assert "ERROR: Could not find a version" in done.stderr
 
 
