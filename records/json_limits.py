@@ -30,9 +30,9 @@ def read_json(path: Path) -> Any:
     return parse_document(read_document(path), str(path))
 
 
-def read_document(path: Path) -> bytes:
+def read_document(path: Path, limit_b: int = MAX_JSON_B) -> bytes:
     """The bytes of a file with one document. Raises OSError, and InputError if it is too long."""
-    return read_regular(path, MAX_JSON_B, follow=True)
+    return read_regular(path, limit_b, follow=True)
 
 
 def parse_document(document: bytes, location: str) -> Any:

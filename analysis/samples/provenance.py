@@ -13,6 +13,10 @@ from records.errors import InputError
 from records.json_limits import parse_document, read_document, validated
 from records.run import NumaFacts
 
+#: Maximum length of a record of provenance, bytes. A node with 256 threads and four network
+#: interfaces has some 20 kB of facts, and a block may have 10,000 nodes.
+MAX_PROVENANCE_B = 512 << 20
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -28,7 +32,7 @@ def read_provenance(run: Path) -> Provenance:
     """The records of the run in folder `run`. Raises InputError for a record that is invalid."""
     records, misnamed_files = {}, {}
     for path in sorted((run / "provenance").glob("*.json")):
-        text = read_document(path)
+        text = read_document(path, MAX_PROVENANCE_B)
         record = parse_document(text, str(path))
         if not isinstance(record, dict):
             raise InputError(f"{path}: {type(record).__name__} found; allowed: an object")
