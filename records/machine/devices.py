@@ -398,17 +398,26 @@ def _bond_rate_b_s(port: Path) -> float | None:
     """Rate of the bond that a port belongs to, bytes per second; None if there is none.
 
     A bond's rate is the rate of all its ports together that can send. The device reports the rate
-    of one port.
+    of one port. If several devices belong to one bond, each has its own rate: one device stands for
+    a bond whose links the hardware joins.
     """
     infiniband = port.parents[2]  # the port is `infiniband/DEVICE/ports/NUMBER`
     net = infiniband.with_name("net")
     for file in sorted(port.glob("gid_attrs/ndevs/[0-9]*")):
         interface = _read(file)
         if interface and (net / interface / "bonding").exists():
+            if len(_devices_of_interface(infiniband, interface)) > 1:
+                return None
             mbit_s = number(_read(net / interface / "speed"))
             if mbit_s is not None and mbit_s > 0:
                 return mbit_s * 1e6 / 8
     return None
+
+
+def _devices_of_interface(infiniband: Path, interface: str) -> set[str]:
+    """Return the names of the devices that have a GID of an interface."""
+    files = infiniband.glob("*/ports/[0-9]*/gid_attrs/ndevs/[0-9]*")
+    return {file.parents[4].name for file in files if _read(file) == interface}
 
 
 def pcie_b_s(device: str, root: Path = SYS) -> float | None:

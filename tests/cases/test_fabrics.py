@@ -132,6 +132,12 @@ def test_a_bonded_device_has_the_rate_of_the_ports_that_can_send(
     assert device.ports[0].rate_b_s == rate_b_s
 
 
+def test_each_of_two_devices_of_a_bond_has_its_own_rate(here: Any) -> None:
+    """The hardware joins no links of two adapters, but GIDs of both name the bond."""
+    devices = here(BONDED + BONDED.replace("mlx5_bond_0", "mlx5_1"))
+    assert [device.ports[0].rate_b_s for device in devices] == [25e9, 25e9]
+
+
 @pytest.mark.parametrize(
     ("states", "transport"),
     [
