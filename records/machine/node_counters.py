@@ -306,12 +306,17 @@ def increase_on_free_cpus(
     after: Mapping[str, Mapping[int, float]],
     free: Collection[int],
 ) -> dict[str, NodeCounter]:
-    """Return the increase of each counter on all CPUs, and on the CPUs in `free`."""
+    """Return the increase of each counter on all CPUs, and on the CPUs in `free`.
+
+    A counter that is lower than before on a CPU was reset or has overflown; it is left out.
+    """
     increases = {}
     for name, by_cpu in after.items():
         unit = "s" if name == KERNEL_THREADS_TIME else "count"
         earlier = before.get(name, {})
         increase_by_cpu = {cpu: value - earlier.get(cpu, 0.0) for cpu, value in by_cpu.items()}
+        if any(increase < 0 for increase in increase_by_cpu.values()):
+            continue
         on_free_cpus = sum(value for cpu, value in increase_by_cpu.items() if cpu in free)
         increases[name] = NodeCounter(sum(increase_by_cpu.values()), unit)
         increases[f"{name}{ON_FREE_CPUS}"] = NodeCounter(on_free_cpus, unit)

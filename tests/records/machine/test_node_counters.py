@@ -165,3 +165,6 @@ def test_interrupts_of_a_device_are_counted_by_cpu_and_on_free_cpus(tmp_path):
         "new": NodeCounter(6.0, "count"),
         "new on free CPUs": NodeCounter(2.0, "count"),
     }
+    # The kernel counts interrupts in 32 bits, and a reset device begins at 0.
+    overflown = {"a": {0: 2.0**32 - 296, 3: 5.0}}, {"a": {0: 900.0, 3: 9.0}}
+    assert increase_on_free_cpus(*overflown, {3}) == {}
