@@ -166,6 +166,9 @@ def test_the_other_numa_node_is_one_that_exists():
     facts |= {"llc": "48MiB", "memory": "32GiB"}
     assert numa_nodes_of_places(machine(facts={**facts, "nic_node": 4})) == {"nic": 4, "other": 7}
     assert numa_nodes_of_places(machine(facts={**facts, "nic_node": 6})) == {"nic": 6, "other": 1}
+    # A virtual machine may show each processor as a socket.
+    virtual = {**facts, "sockets": 16, "numa_nodes": 2, "memory_nodes": [], "nic_node": 0}
+    assert numa_nodes_of_places(machine(facts=virtual)) == {"nic": 0, "other": 1}
     with pytest.raises(ValueError, match="allowed: each node once, in one of numa_nodes"):
         machine(facts={**facts, "memory_nodes": [2, 4]})
     with pytest.raises(ValueError, match="0 found; allowed: 1 to 1024, or a list of numbers"):
