@@ -367,7 +367,12 @@ def _sizes(
     footprint = levels["footprint"]
     footprint_b = size_of(footprint, machine, "footprint")
     if footprint_b is None:
-        return machine.message_b(message), None
+        message_b = machine.message_b(message)
+        if injector.max_message_b and message_b > injector.max_message_b:
+            why = f"it is {message_b} B, with {injector.name}"
+            allowed = f"at most {injector.max_message_b} B, or 256KiB and the footprint 2*llc"
+            raise InputError(f"message: {message} found; {why}; allowed: {allowed}")
+        return message_b, None
     if injector.footprint_by is None:
         with_footprint = ", ".join(
             name for name, candidate in INJECTORS.items() if candidate.footprint_by

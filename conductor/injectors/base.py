@@ -207,6 +207,8 @@ class Injector(ABC):
     #: What a chosen footprint changes: the size of messages, or the number of places in memory that
     #: messages of one size go to; None if no footprint can be chosen.
     footprint_by: Literal["message", "place"] | None = None
+    #: Maximum size of a message, bytes; None if there is no limit.
+    max_message_b: int | None = None
     #: Maximum number of such places; None if there is no limit.
     most_places: int | None = None
     #: Maximum number of queue pairs of one program. If it is 1, a program is started for each queue

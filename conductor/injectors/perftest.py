@@ -100,6 +100,7 @@ class Perftest(Injector):
     footprint_by = "place"
     takes_options = True
     takes_gid = True
+    max_message_b = 2**31 - 1  # UINT_MAX / 2 in perftest_parameters.c
     most_places = most_queue_pairs = _MOST_QUEUE_PAIRS
     install = (
         "'apt install perftest', 'dnf install perftest', or, where drivers are from MLNX_OFED or"

@@ -100,6 +100,23 @@ def test_an_impossible_footprint_is_refused(levels, fault):
         writes(*levels)
 
 
+def test_a_message_beyond_the_caches_may_be_more_than_perftest_allows():
+    """Two processors with 3D V-Cache have more than 1 GiB of it."""
+    large = made.machine(
+        "same_job", device="mlx5_0", facts={**FACTS, "llc": "1152MiB", "memory": "512GiB"}
+    )
+
+    def message_b(message: str, footprint: str) -> int:
+        levels = {"injector": "perftest", "message": message, "footprint": footprint}
+        request = planning.CaseRequest(arms=["off", "on"], levels=levels)
+        return planning.treatments(request, large)[-1].writes.message_b
+
+    fault = "message: dram found; it is 2415919104 B, with perftest; allowed: at most 2147483647 B"
+    with pytest.raises(InputError, match=fault):
+        message_b("dram", "auto")
+    assert message_b("256KiB", "2*llc") == 256 * KIB  # as the message advises
+
+
 def test_a_footprint_is_refused_for_an_injector_that_cannot_take_one(monkeypatch):
     monkeypatch.setattr(INJECTORS["ucx"], "footprint_by", None)
     fault = (
