@@ -132,8 +132,11 @@ def _read(path: Path) -> pl.DataFrame:
         if reason := reason_to_distrust(run_folder_or_file):
             raise InputError(reason)
     try:
-        columns = pl.read_parquet_schema(path)
-        table = pl.read_parquet(path, columns=[name for name in _READ_COLUMNS if name in columns])
+        with path.open("rb") as file:  # polars would expand `[` and `*` in a path
+            columns = pl.read_parquet_schema(file)
+            file.seek(0)
+            names = [name for name in _READ_COLUMNS if name in columns]
+            table = pl.read_parquet(file, columns=names)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(f"cannot be read: {(str(error).splitlines() or ['damaged'])[0]}") from None
     for name, data_type in _READ_COLUMNS.items():

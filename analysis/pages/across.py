@@ -49,8 +49,8 @@ class MachineHistory:
 
     @property
     def emulated(self) -> bool:
-        """Return whether writes of its latest run were emulated."""
-        return bool(self.emulated_runs) and self.nights["run"][-1] in self.emulated_runs
+        """Return whether writes of its latest night were emulated; false before the first night."""
+        return not self.nights.is_empty() and self.nights["run"][-1] in self.emulated_runs
 
 
 def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:

@@ -45,6 +45,8 @@ _OUTCOME_CLASSES = {
     "not run": "warn",
     "measured": "good",
 }
+#: CSS classes of states, the worst first.
+_CLASSES = ("bad", "warn", "plain", "good")
 #: Maximum number of nights that are listed.
 _MAX_LISTED_NIGHTS = 60
 
@@ -60,6 +62,11 @@ class PageNight(NamedTuple):
     run: str
 
 
+def _badness(night: PageNight) -> int:
+    """Return a number that is larger for a worse outcome of a night."""
+    return -_CLASSES.index(_OUTCOME_CLASSES[night.outcome])
+
+
 def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     """The machine's row in the list of all machines.
 
@@ -71,7 +78,8 @@ def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     below_reference_texts = [f"{case.case}: {case.text}" for case in history.below_reference]
     alarms = [*below_reference_texts, *(alarm.text for alarm in history.alarms if alarm.open)]
     measured_dates = history.nights["night"].unique().sort().to_list()
-    last_night = max(nights, key=lambda night: night.night, default=None)
+    # Several campaigns may have measured in one night.
+    last_night = max(nights, key=lambda night: (night.night, _badness(night)), default=None)
     if alarms:
         css_class, state = "bad", units.plural(len(alarms), "open alarm")
     elif last_night:
@@ -200,13 +208,12 @@ def _nights_figure(
 
 def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
     """The page over all machines; `tables` is what `across.side_by_side` returns."""
-    order = ("bad", "warn", "plain", "good")
     return render_page(
         PACKAGE,
         "Slowdown under network writes: all machines",
         {"dates": unbroken_dates},
         template="index.html",
-        states=sorted(states, key=lambda state: (order.index(state["look"]), state["machine"])),
+        states=sorted(states, key=lambda state: (_CLASSES.index(state["look"]), state["machine"])),
         slowdowns=list(_slowdown_figures(tables["slowdowns"])),
         rates_svg=_rates_figure(tables["rates"]),
         rates=tables["rates"],

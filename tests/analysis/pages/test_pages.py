@@ -68,6 +68,10 @@ def test_a_machine_without_open_alarms_has_the_state_of_its_last_night() -> None
     assert (state["look"], state["state"], state["nights"]) == ("good", "last night: measured", 365)
     assert machine_state(history(), [MEASURED, SLOWER])["look"] == "bad"
     assert machine_state(history(), ())["look"] == "plain"
+    # Another campaign failed in the same night.
+    failed = MEASURED._replace(campaign="weekly", outcome="machine failed")
+    for nights in ([MEASURED, failed], [failed, MEASURED]):
+        assert machine_state(history(), nights)["state"] == "last night: machine failed"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -244,6 +248,19 @@ def test_pages_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Pat
     assert [state["machine"] for state in document["states"]] == ["m"]
     published = [row["machine"] for row in document["machines"] if row["published"]]
     assert "Lisbon" in published
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_emulated_machine_without_a_complete_night_has_a_page(tmp_path: Path) -> None:
+    results, out = tmp_path / "results [1]", tmp_path / "out"
+    stopped = made_table().with_columns(
+        finished_s=pl.lit(None, pl.Float64), emulated=pl.lit(value=True)
+    )
+    write_tables(results, [stopped])
+    histories, left_out = machine_histories([results], out)
+    assert left_out == []
+    assert [(history.machine, history.emulated) for history in histories] == [("m", False)]
+    assert write_pages(out, histories, {}).is_file()
 
 
 def test_figures_are_marked_as_emulated_by_the_run_that_they_are_from(tmp_path: Path) -> None:
