@@ -105,8 +105,8 @@ def load_sweep(path: Path) -> Sweep:
     """Return the sweep in a file.
 
     By default, `name` is the file's name, `cores` is the largest n, `numa_per_socket` is 1, and
-    `numa_nodes` is one more than the largest node of a point. Raises InputError with file and
-    field.
+    `numa_nodes` is one more than the largest node of a point, or at least `numa_per_socket`. Raises
+    InputError with file and field.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != 1:
@@ -116,10 +116,18 @@ def load_sweep(path: Path) -> Sweep:
         "name": path.stem,
         "cores": max(point.n for point in sweep_file.points),
         "numa_per_socket": 1,
-        "numa_nodes": 1 + max(max(point.placement) for point in sweep_file.points),
+        "numa_nodes": max(
+            sweep_file.numa_per_socket or 1,
+            1 + max(max(point.placement) for point in sweep_file.points),
+        ),
     }
     file_values = {name: value for name, value in vars(sweep_file).items() if value}
     sweep = Sweep(**(defaults | file_values))
+    if sweep.numa_per_socket > sweep.numa_nodes:
+        raise InputError(
+            f"{path}: numa_per_socket: {sweep.numa_per_socket} found; allowed: at most"
+            f" {sweep.numa_nodes}, the machine's NUMA nodes"
+        )
     for index, point in enumerate(sweep.points):
         if point.n > sweep.cores:
             raise InputError(
@@ -297,15 +305,19 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
 
     A node is null if the run was not bound to one.
 
-    A baseline is repeated for each `comm_node` of the effects that are paired with it.
+    A baseline is repeated for each `comm_node` of the effects that are paired with it, also of
+    those that do not count.
     `comm_alone_b_s` and `comm_par_b_s` are rates that the target's device counted, if it counted
     both. Otherwise they are rates that the writers reported.
     """
-    runs = judge_samples(samples).filter(status="counts")
-    effects = runs.filter(
+    judged = judge_samples(samples)
+    all_effects = judged.filter(
         pl.col("role") == "effect", factor_level("rate").fill_null("full") == "full"
     )
-    nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
+    runs, effects = judged.filter(status="counts"), all_effects.filter(status="counts")
+    pairings = all_effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
+    placed = pairings.drop_nulls("comm_node")
+    nodes = pl.concat([placed, pairings.join(placed, on=["case", "arm"], how="anti")])
     baselines = (
         runs.filter(pl.col("role") == "baseline")
         .drop("comm_node")

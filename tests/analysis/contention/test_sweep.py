@@ -35,6 +35,9 @@ def test_cores_and_nodes_of_a_sweep_are_given_by_the_file_or_by_its_points(tmp_p
     assert load_sweep(tmp_path / "b.json") == Sweep(
         name="b", cores=2, numa_per_socket=1, numa_nodes=2, points=POINTS
     )
+    socket = {"schema": 1, "numa_per_socket": 2, "points": points[:1]}  # all on node 0
+    (tmp_path / "c.json").write_text(json.dumps(socket))
+    assert load_sweep(tmp_path / "c.json").numa_nodes == 2
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,10 @@ def test_cores_and_nodes_of_a_sweep_are_given_by_the_file_or_by_its_points(tmp_p
             "nodes 1 and 0 found; allowed: bel",
         ),
         ({"cores": "x", "points": [POINT_RECORD]}, "cores"),
+        (
+            {"numa_nodes": 2, "numa_per_socket": 4, "points": [POINT_RECORD]},
+            "numa_per_socket: 4 found; allowed: at most 2",
+        ),
         (b"{", r"bad\.json: "),
         (b'{"schema": 1, "points": NaN}', r"bad\.json: "),
     ],
@@ -123,6 +130,16 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     sweep = sweep_of_run(write(tmp_path / "memory", node_samples), 0)
     assert sweep.placements() == [(0, 0)]
     assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
+
+
+def test_a_case_whose_writes_were_all_rejected_gives_its_baseline(tmp_path):
+    samples = [placed(0, arm, 5e9, node=1) for arm in ("off", "on")]
+    samples += [placed(1, "off", 6e9, node=1), placed(1, "on", 6e9, node=1, outcome="rejected")]
+    sweep = sweep_of_run(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
+    alone = {point.placement: point.comp_alone_b_s for point in sweep.points}
+    together = {point.placement: point.comp_par_b_s for point in sweep.points}
+    assert alone == {(1, 0): 5e9, (1, 1): 6e9}
+    assert together == {(1, 0): 5e9, (1, 1): None}
 
 
 def test_the_rate_of_communications_is_that_counted_by_the_receiver_if_any(tmp_path):
