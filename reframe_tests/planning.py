@@ -367,12 +367,7 @@ def _sizes(
     footprint = levels["footprint"]
     footprint_b = size_of(footprint, machine, "footprint")
     if footprint_b is None:
-        message_b = machine.message_b(message)
-        if injector.max_message_b and message_b > injector.max_message_b:
-            why = f"it is {message_b} B, with {injector.name}"
-            allowed = f"at most {injector.max_message_b} B, or 256KiB and the footprint 2*llc"
-            raise InputError(f"message: {message} found; {why}; allowed: {allowed}")
-        return message_b, None
+        return _message_b(injector, message, machine), None
     if injector.footprint_by is None:
         with_footprint = ", ".join(
             name for name, candidate in INJECTORS.items() if candidate.footprint_by
@@ -385,7 +380,10 @@ def _sizes(
             why = f"the message of {injector.name} is its footprint, {footprint}; allowed: {AUTO}"
             raise InputError(f"message: {message} found; {why}")
         return footprint_b, footprint_b
-    message_b = min(_MAX_MESSAGE_B, footprint_b) if message == AUTO else machine.message_b(message)
+    if message == AUTO:
+        message_b = min(_MAX_MESSAGE_B, footprint_b)
+    else:
+        message_b = _message_b(injector, message, machine)
     max_b = footprint_b
     allowed = f"from {message_b} B (one message)"
     if injector.most_places:
@@ -395,6 +393,16 @@ def _sizes(
         why = f"it is {footprint_b} B, with {injector.name}; allowed: {allowed}"
         raise InputError(f"footprint: {footprint} found; {why}")
     return message_b, footprint_b
+
+
+def _message_b(injector: Injector, message: str, machine: Machine) -> int:
+    """Return the size of one message, bytes. Raises InputError if the injector cannot send it."""
+    message_b = machine.message_b(message)
+    if injector.max_message_b and message_b > injector.max_message_b:
+        why = f"it is {message_b} B, with {injector.name}"
+        allowed = f"at most {injector.max_message_b} B, or 256KiB and the footprint 2*llc"
+        raise InputError(f"message: {message} found; {why}; allowed: {allowed}")
+    return message_b
 
 
 def _buffer_node(levels: Mapping[str, Level], machine: Machine) -> int | None:

@@ -43,7 +43,7 @@ PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK
 venv=.venv
 rm -f "$venv/.ready"
-# --clear: the Python of an earlier set-up may be gone or another version, or it was interrupted.
+# --clear: an earlier set-up may have been interrupted, or its Python removed or replaced.
 "$venv/bin/python" -c 'import pip' 2>/dev/null || "$python" -m venv --clear "$venv"
 echo "setup: installs into $PWD/$venv; the first time takes a minute or two"
 for name in base "$@"; do

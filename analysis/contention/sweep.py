@@ -306,9 +306,8 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     A node is null if the run was not bound to one.
 
     A baseline is repeated for each `comm_node` of the effects that are paired with it, also of
-    those that do not count.
-    `comm_alone_b_s` and `comm_par_b_s` are rates that the target's device counted, if it counted
-    both. Otherwise they are rates that the writers reported.
+    those that do not count. `comm_alone_b_s` and `comm_par_b_s` are rates that the target's device
+    counted, if it counted both. Otherwise they are rates that the writers reported.
     """
     judged = judge_samples(samples)
     all_effects = judged.filter(

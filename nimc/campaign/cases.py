@@ -229,7 +229,7 @@ def origins_taken(case: Entry, machine: Machine) -> int:
     """
     if case.scale:
         return case.scale.origins
-    return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
+    return machine.origins.separate_nodes
 
 
 def nodes_taken(case: Entry, machine: Machine) -> int:

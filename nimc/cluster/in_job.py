@@ -133,10 +133,11 @@ def look_at_nodes(
         def any_answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
-        def all_is_done() -> bool:
+        def work_has_ended() -> bool:
             if plan:
                 return tried_writes.have_ended(folder)
-            return len(list(folder.glob("[0-9]*.json"))) == machine.origins.nodes_with_target
+            answers = len(list(folder.glob("[0-9]*.json")))
+            return answers == 1 + machine.origins.separate_nodes
 
         time_limit = destination.time_limit(_LOOK_S)
         check_options = _check_options(machine, folder, wait_s, time_limit, plan)
@@ -147,9 +148,9 @@ def look_at_nodes(
             folder,
             tell,
             interrupts,
-            any_answered,
-            tell_progress,
-            all_is_done,
+            has_begun=any_answered,
+            tick=tell_progress,
+            has_ended=work_has_ended,
         )
         job_look = read_job_look(folder, status)
         job_record = client.job_record(job_look.job) if job_look.job else ""

@@ -55,7 +55,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         """
         origins = Origins.model_validate_json(self.origins)
         one_host = origins.policy == "same_host"
-        self.nodes = origins.nodes_with_target
+        self.nodes = 1 + origins.separate_nodes
         self.num_tasks = self.nodes if origins.policy == "same_job" else 1
         submit_as_written(self)
         self.job.options += options.job_options(origins)

@@ -308,7 +308,7 @@ def increase_on_free_cpus(
 ) -> dict[str, NodeCounter]:
     """Return the increase of each counter on all CPUs, and on the CPUs in `free`.
 
-    A counter that is lower than before on a CPU was reset or has overflown; it is left out.
+    A counter that is lower than before on a CPU was reset or has overflowed; it is left out.
     """
     increases = {}
     for name, by_cpu in after.items():

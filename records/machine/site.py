@@ -126,9 +126,9 @@ class Origins(Record):
     access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
     @property
-    def nodes_with_target(self) -> int:
-        """Number of nodes of one target and its origins."""
-        return 1 if self.policy == "same_host" else 1 + self.nodes
+    def separate_nodes(self) -> int:
+        """Number of nodes that run only writers; 0 if origin and target share a host."""
+        return 0 if self.policy == "same_host" else self.nodes
 
 
 class Nic(Record):
@@ -160,8 +160,8 @@ class Rail(Record):
     device: _Word
     #: NUMA node that it is attached to; None if unknown.
     numa_node: Annotated[int, Field(ge=0)] | None = None
-    #: Its name in UCX, for the application's MPI; None: `DEVICE:PORT`, or the device itself if it
-    #: is a network interface of the host that runs nimc.
+    #: Its name in UCX, for the application's MPI. None: the device itself if it is a network
+    #: interface of the host that runs nimc, else `DEVICE:PORT`.
     mpi_device: _Word | None = None
 
 

@@ -66,7 +66,7 @@ if [ -n "$packages" ]; then
         printf '#!/bin/sh\nexit 101\n' > $policy
         chmod +x $policy
         trap 'rm -f $policy' EXIT
-        trap 'exit 130' INT TERM HUP # dash runs the first trap at an exit only
+        trap 'exit 130' INT TERM HUP # a signal alone does not run dash's EXIT trap
     fi
     # shellcheck disable=SC2086
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages

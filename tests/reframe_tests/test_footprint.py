@@ -112,8 +112,9 @@ def test_a_message_beyond_the_caches_may_be_more_than_perftest_allows():
         return planning.treatments(request, large)[-1].writes.message_b
 
     fault = "message: dram found; it is 2415919104 B, with perftest; allowed: at most 2147483647 B"
-    with pytest.raises(InputError, match=fault):
-        message_b("dram", "auto")
+    for footprint in ("auto", "4*llc"):
+        with pytest.raises(InputError, match=fault):
+            message_b("dram", footprint)
     assert message_b("256KiB", "2*llc") == 256 * KIB  # as the message advises
 
 
