@@ -1,10 +1,10 @@
 """The chain over a run's samples, which shows that none of them was changed afterwards.
 
-Each line of `samples/CASE.jsonl` ends with `"chain":"VALUE"`, its last field: the SHA-256 of the
-previous line's value (as hexadecimal text), followed by the bytes of this line up to `,"chain":`.
-For the first line, a digest of the run's header and the case's name takes the place of the previous
-value. A sample states the SHA-256 of its provenance, counters and logs, so its value covers them
-too. The head of a run is a digest that covers the last value of every case.
+The last field of each line of `samples/CASE.jsonl` is `"chain":"VALUE"`. The value is the SHA-256
+of two texts: the previous line's value as hexadecimal text, then the bytes of this line up to
+`,"chain":`. The first line has no previous line: `genesis` takes the place of its value. A sample
+states the SHA-256 of its provenance, counters and logs, so its value covers them too. The head of a
+run is a digest that covers the last value of every case.
 
 Files are verified as bytes, without being parsed. This module uses only the standard library,
 because the conductor writes samples on compute nodes that have nothing else.
@@ -59,7 +59,7 @@ def header_digest(header: Mapping[str, Any] | None) -> str:
 
 
 def genesis(header_sha256: str, case: str) -> str:
-    """Return the value before the first sample of a case."""
+    """Return the value before the first sample of a case: a digest of header and case."""
     return link(header_sha256, case.encode())
 
 
@@ -100,7 +100,7 @@ def walk(path: Path, first_value: str) -> FileChain:
     """Walk along the chain of a file; `first_value` is the value before its first line.
 
     After a broken line the walk continues with the value that the line states. So a changed line
-    breaks its own link, and a removed line breaks only the link of the next line. A last line
+    breaks only its own link, and a removed line only that of the next line. A last line
     without a newline, which a crash leaves, is ignored.
     """
     last_value = first_value.encode()

@@ -1,6 +1,6 @@
 """All notes of this project: what a reader needs to know about a figure, and what to do about it.
 
-Samples and results hold the text of a note, so that runs of earlier versions stay readable.
+Samples and results hold the text of a note, so that notes of earlier versions can be read.
 `remedy_of` finds the remedy of a text. Sites and checks add notes of their own.
 """
 
@@ -60,7 +60,7 @@ class Note(Enum):
     )
     RATE_ALONE_DISTURBED = (
         "wrote at {share:.0%} of the rate alone: the rate alone was disturbed",
-        "the writes count, but are no known share of the full rate: inject again on a quiet host",
+        "the writes count, but their share of the full rate is unknown: inject on a quiet host",
     )
     RATE_NOT_REACHED = (
         "the requested rate was not reached: {rate} of each writer requested, {reached_gb_s:.3g}"
@@ -92,17 +92,17 @@ class Note(Enum):
         "set this layout, to measure without the search",
     )
     UNBOUND = (
-        "reserved_cores: the application's threads are not bound on {nodes}: fewer run, but on any"
-        " core",
+        "reserved_cores: the application's threads are not bound on {nodes}: there are fewer of"
+        " them, but they may run on any core",
         "let the launcher bind the application's threads",
     )
     COUNTERS_SUMMED = (
-        "counters of {nodes} nodes are kept as sums, medians and extremes",
-        "on up to 64 nodes, the counters of each node are kept",
+        "counters of {nodes} are kept as sums or means, medians and extremes",
+        "the counters of each node are kept on up to 64 targets and up to 64 origins",
     )
     UNPAIRED = (
-        "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without that"
-        " were another job's",
+        "unpaired: Slurm left {cores} cores a node to the system (--core-spec); the runs without"
+        " --core-spec are of another job",
         "measure at least two allocations of each level",
     )
     STREAM_IN_CACHE = (
@@ -120,7 +120,7 @@ class Note(Enum):
         "compare it with runs of the same size only",
     )
     NOT_VERIFIED = (
-        "answers are not proven right: {check} accepts no output",
+        "answers are not verified: {check} accepts an empty output",
         "give the check a sanity function that reads its output",
     )
     FIGURE_MATCH = (
@@ -132,7 +132,7 @@ class Note(Enum):
         "if ranks print one each, take the slowest (`--worst`); else let the pattern match one",
     )
     LENGTHENED = (
-        "run lengthened: {variable} times {times}, so that the writers' rows fit",
+        "run lengthened: {variable} times {times}, so that rates and byte counts are precise",
         "compare times with runs of the same length; set the variable in the campaign",
     )
     WITHOUT_WRITERS = (
@@ -208,15 +208,16 @@ def remedy_of(text: str) -> str | None:
     return next(remedies, None)
 
 
-#: Beginning of a note on concurrent runs; their names follow.
+#: Beginning of a note on concurrent runs. The names of the runs follow.
 _CONCURRENT_RUN = Note.CONCURRENT_RUN.text.partition("{")[0]
 
 
 def merged_concurrent_runs(notes: Iterable[str], limit: int = sys.maxsize) -> Callable[[str], str]:
-    """Return a function that replaces notes on concurrent runs by one on the runs of all `notes`.
+    """Return a function that replaces any note on concurrent runs by one common note.
 
-    Otherwise blocks with different concurrent runs would each have a note of their own. The common
-    note names up to `limit` runs, and the number of further ones. Other notes stay as they are.
+    The common note names the concurrent runs of all `notes`: up to `limit` names, then the number
+    of further runs. Other notes stay as they are. Without it, blocks with different concurrent runs
+    would have different notes.
     """
     joined_names = (
         note.removeprefix(_CONCURRENT_RUN) for note in notes if note.startswith(_CONCURRENT_RUN)

@@ -1,7 +1,7 @@
 """Measures the runs of one block: starts writers and application, judges runs, makes samples.
 
-A *rate row* is the rate that a writer reports for an interval. A *counter row* is what a tool or a
-node counted during a run. The *window* of a run is the time from the start to the end of the
+A *rate row* is the rate that a writer reports for an interval. A *counter row* is one count of a
+run, made by a tool or on a node. The *window* of a run is the time from the start to the end of the
 application. The *lead-in* is the time from the end of one application to the start of the next; it
 is the same before every run (`application.LeadIn`). The *rate alone* of a writer is its rate while
 no application runs.
@@ -51,6 +51,7 @@ from records.sample import (
     Sample,
 )
 from records.treatment import Writes
+from records.units import plural
 
 #: Length of a timetable, as a multiple of the block's longest run so far.
 _TIMETABLE_RUNS = 10.0
@@ -154,9 +155,8 @@ class BlockRunner:
         if run.accepted:
             self._accepted_conditions.append(run.conditions)
             counter_rows += node_counter_rows(self.allocation, run.node_counters)
-            n_targets = len(self.allocation.targets)
-            if n_targets > MAX_NODES_WITH_COUNTER_ROWS:
-                run.notes.append(Note.COUNTERS_SUMMED(nodes=n_targets))
+            if summed := summed_nodes(self.allocation):
+                run.notes.append(Note.COUNTERS_SUMMED(nodes=summed))
         sample, files = self._sample(run), self._run_files(run)
         if run.elapsed_s:
             series.save(complete_series, self.plan.limits, files.series)
@@ -421,6 +421,16 @@ def node_counter_rows(
         *_rows_of_tool(NODE_TOOL, target_counters, len(targets)),
         *_rows_of_tool(ORIGIN_TOOL, origin_counters, len(origins)),
     ]
+
+
+def summed_nodes(allocation: Allocation) -> str:
+    """Return the nodes without counter rows of their own, such as '70 targets'; empty if none."""
+    numbers = {"target": len(allocation.targets), "origin": len(allocation.origins)}
+    return " and ".join(
+        plural(number, role)
+        for role, number in numbers.items()
+        if number > MAX_NODES_WITH_COUNTER_ROWS
+    )
 
 
 def _cpu_times_of_traffic(counters: Mapping[str, NodeCounter]) -> dict[str, NodeCounter]:

@@ -24,7 +24,7 @@ from records.sample import Direction
 
 _WHEEL_FOLDER = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 WHEEL_PROGRAM = _WHEEL_FOLDER / "bin" / "ucx_perftest"
-#: How to install a program with verbs. The wheel's program is built without them.
+#: How to install `ucx_perftest` with verbs. The wheel's `ucx_perftest` is built without them.
 _INSTALL_WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
 #: Number of writes for which no campaign has enough time.
@@ -157,19 +157,20 @@ class Ucx(Injector):
     def why_missing(self, device: str | None = None) -> str | None:
         """Return why it cannot run; None if it can.
 
-        The wheel's program is enough unless the device needs verbs.
+        An RDMA device needs a program with verbs, on PATH. Without one, the wheel's program is
+        enough.
         """
         if not devices.is_rdma(device):
             return None if WHEEL_PROGRAM.is_file() else super().why_missing()
         if shutil.which(self.program):
             return None
         return (
-            f"{self.program} with verbs is missing for {device}: {_INSTALL_WITH_VERBS}, not the"
-            " wheel's"
+            f"{self.program} with verbs is missing for {device}: {_INSTALL_WITH_VERBS}; the"
+            " wheel's is built without verbs"
         )
 
     def _program(self, writer: Writer) -> str:
-        """Return the wheel's program, or the program on PATH for verbs, which the wheel lacks."""
+        """Return the program: with verbs that on PATH, without verbs the wheel's if installed."""
         if self.transport(writer) in ("shared memory", "tcp") and WHEEL_PROGRAM.is_file():
             return str(WHEEL_PROGRAM)
         return shutil.which(self.program) or self.program

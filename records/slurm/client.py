@@ -164,7 +164,8 @@ def delete_reservation_command(name: str) -> list[str]:
 def run_or_advise(command: list[str]) -> None:
     """Run a command on a reservation.
 
-    Raises MachineError, which shows the command for an operator, if Slurm refuses it.
+    Raises MachineError if Slurm refuses it. The error shows the command, so that an operator can
+    run it.
     """
     answer = _scontrol(command)
     if not answer.ok:

@@ -3,8 +3,8 @@
 The tasks of a step are not descendants of its `srun`, and may go on if the `srun` is killed. So
 before an `srun` is killed, Slurm kills its tasks, and the `srun` ends when they have ended.
 
-In a heterogeneous job of Slurm 26.05, an `srun` of the first component that is ended by a signal
-cancels the whole job. So in such a job Slurm also sends SIGTERM to the tasks.
+In a heterogeneous job of Slurm 26.05, a signal that ends an `srun` of the first component cancels
+the whole job. So in such a job, SIGTERM too is sent to the tasks by Slurm, not to the `srun`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,13 @@ from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.conductor import repeat_until_accepted, stop_if_all_rejected, warm_up
 from conductor.block.hub import AgentGoneError, WriterState
 from conductor.block.readers import Fom, FomError, Readers, ToolError
-from conductor.block.runs import BlockError, BlockRunner, node_counter_rows, unbound_notes
+from conductor.block.runs import (
+    BlockError,
+    BlockRunner,
+    node_counter_rows,
+    summed_nodes,
+    unbound_notes,
+)
 from conductor.block.schedule import NotReadyError
 from conductor.block.store import Store, read_notes, write_note
 from conductor.judge import length
@@ -928,3 +934,12 @@ def test_sum_median_and_extremes_are_kept_if_there_are_many_nodes():
     ]
     assert [(row["tool"], row["rank"], row["value"]) for row in rows[2:]] == [("origin", 0, 5.0)]
     assert len(node_counter_rows(Allocation(names[:64], ["o0"]), counted)) == 64 + 2 + 1
+
+
+def test_a_note_names_the_nodes_whose_counters_are_summed():
+    """Summed are the counters of more than 64 targets, and of more than 64 origins."""
+    many, few = [f"n{index}" for index in range(65)], ["n0", "n1"]
+    assert summed_nodes(Allocation(few, many[:64])) == ""
+    assert summed_nodes(Allocation(many, few)) == "65 targets"
+    assert summed_nodes(Allocation(few, many)) == "65 origins"
+    assert summed_nodes(Allocation(many, many)) == "65 targets and 65 origins"

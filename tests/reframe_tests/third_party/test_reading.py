@@ -139,7 +139,7 @@ def test_each_check_reads_the_outputs_of_all_runs(reframe, tmp_path, cls, foms):
     outputs = [GOOD, GOOD.replace("2.5", "5")]
     samples = read(reframe(cls), tmp_path, *outputs, errors="warning")
     assert [sample["fom"] for sample in samples] == pytest.approx(foms)
-    unproven = [note for note in samples[0]["notes"] if "answers are not proven right" in note]
+    unproven = [note for note in samples[0]["notes"] if "answers are not verified" in note]
     assert bool(unproven) == (cls in (accepts_all, reads_the_error_output))
 
 
