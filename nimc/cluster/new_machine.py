@@ -22,7 +22,7 @@ import yaml
 from nimc.cluster.in_job import JobLook, look_at_nodes
 from nimc.cluster.learn import ClusterFacts, access
 from nimc.cluster.node_look import NodeReport
-from records.machine.devices import Device, Port
+from records.machine.devices import Device, Port, parse_name
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_only_nodes, nodes_with_cores
 from records.slurm import options
@@ -127,9 +127,10 @@ def site_text(facts: ClusterFacts) -> str:
     sharers = port_sharers(nodes, common_devices)
     usable_interfaces = interfaces(nodes, next(iter(common_devices), None))
     fabric = _fabric(ports_by_node, common_devices)
-    injector = fabric.injectors[0]
     fastest = common_devices[0] if common_devices else None
     device = fastest.name if fastest else None
+    why_uncounted = _why_uncounted(nodes, fastest) if fastest and not without_rdma else {}
+    injector = _injector(fabric, why_uncounted)
     if without_rdma and usable_interfaces:
         device = usable_interfaces[0]
     rate_b_s = fastest.rate_b_s if fastest else 0.0
@@ -154,6 +155,7 @@ def site_text(facts: ClusterFacts) -> str:
             for node in nodes
             if (reason := node.why_no_injector(injector, fabric))
         },
+        why_uncounted=why_uncounted,
         make=_build_command(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,
         active={node: _port_names(ports) for node, ports in ports_by_node.items()},
@@ -186,6 +188,28 @@ def _fabric(
     names = [device.fabric for device in common]
     names += [device.transport for ports in ports_by_node.values() for device, _ in ports]
     return FABRICS[names[0] if names else "InfiniBand"]
+
+
+def _injector(fabric: Fabric, why_uncounted: Mapping[str, str]) -> InjectorName:
+    """Return the fabric's first injector, or `mpi_put` if a node's device counts no bytes.
+
+    Without a counter, only the target's memory can prove writes, and only `mpi_put` reads it.
+    """
+    if why_uncounted and "mpi_put" in fabric.injectors:
+        return "mpi_put"
+    return fabric.injectors[0]
+
+
+def _why_uncounted(nodes: Sequence[NodeReport], device: ActiveDevice) -> dict[str, str]:
+    """Return node -> why its `device` does not count bytes. Other nodes are left out."""
+    port = parse_name(device.name).port
+    reasons = {}
+    for node in nodes:
+        kernel_name = device.kernel_names[node.name]
+        name = kernel_name if port == 1 else f"{kernel_name}:{port}"
+        if name in node.uncounted:
+            reasons[node.name] = node.uncounted[name]
+    return reasons
 
 
 def _origins(facts: ClusterFacts) -> dict[str, object]:

@@ -231,6 +231,26 @@ def test_an_injector_that_a_node_lacks_is_named_in_a_comment(tmp_path):
     assert loaded(tmp_path, text).injector == "perftest"
 
 
+def test_mpi_put_is_chosen_where_the_device_counts_no_bytes(tmp_path):
+    """Without a counter, only the target's memory proves writes (docs/injectors.md).
+
+    On n2, the device counts nothing. The counter of a device that is not used does not matter.
+    """
+    uncounted = {"mlx5_0": "counters/port_rcv_data: N/A (no PMA)"}
+    for name, reasons, injector in (
+        ("used", uncounted, "mpi_put"),
+        ("other", {"mlx5_bond": "counters/port_rcv_data: missing"}, "perftest"),
+    ):
+        nodes = [node("n1", FAST), node("n2", FAST, uncounted=reasons)]
+        text = site_text(cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+        assert loaded(tmp_path / name, text).injector == injector
+        comments = " ".join(text.replace("\n# ", " ").split())
+        reason = "mlx5_0 (n2: counters/port_rcv_data: N/A (no PMA)), so only mpi_put"
+        assert (reason in comments, "conductor/mpi_put" in text) == (
+            (True, True) if injector == "mpi_put" else (False, False)
+        )
+
+
 @pytest.mark.parametrize(("chosen", "mode"), [("", None), ("wice", ["wice"])])
 def test_the_accounting_is_asked_for_the_cluster_that_the_user_has_chosen(tmp_path, chosen, mode):
     """`sacct` has only the option `-M` (ReFrame's slurm_multi_cluster_mode), and no variable."""
