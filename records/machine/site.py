@@ -50,7 +50,6 @@ def _check_absolute(text: str) -> str:
 
 #: Options of perftest that a site file may not give, since writers set them, or since they change
 #: the output or the duration. Options that name a file are refused too (`PERFTEST_FILE_OPTION`).
-#: Letters after the first (`-RD`) are not examined.
 _REFUSED_LETTERS = "dipsqtnDFabelQU"
 _REFUSED_NAMES = [
     "ib-dev",
@@ -85,12 +84,13 @@ _REFUSED_NAMES = [
 def _is_refused(option: str) -> bool:
     """Return whether nimc sets an option of perftest itself, or cannot read the output with it.
 
-    `getopt_long` takes a value right after a letter (`-D5`), and the beginning of a name (`--dur`).
+    `getopt_long` takes a value or further options right after a letter (`-D5`, `-RD`), which are
+    refused, since a word would hide an option. It also takes the beginning of a name (`--dur`).
     """
     if option.startswith("--"):
         name = option.removeprefix("--").partition("=")[0]
         return any(refused.startswith(name) for refused in _REFUSED_NAMES)
-    return option.startswith("-") and option[1:2] in _REFUSED_LETTERS
+    return option.startswith("-") and (len(option) > 2 or option[1:] in _REFUSED_LETTERS)
 
 
 def _check_perftest_option(text: str) -> str:
@@ -98,7 +98,7 @@ def _check_perftest_option(text: str) -> str:
     if _is_refused(text) or fabrics.PERFTEST_FILE_OPTION.fullmatch(text):
         allowed = (
             "options that writers do not set, that name no file, and that leave output and duration"
-            " alone"
+            " alone; a word has one letter only, and its value is the next word"
         )
         raise ValueError(f"{shown_value(text)} found; allowed: {allowed}")
     return text

@@ -290,6 +290,8 @@ def test_the_number_of_outstanding_reads_names_no_file() -> None:
         *("-d", "--size=64", "--output=bandwidth", "-D", "--report_gbits", "-q", "a b", "-e"),
         # getopt_long reads these as -D 5, -s 65536, -d mlx5_1, --duration=5 and --iters=10.
         *("-D5", "-s65536", "-dmlx5_1", "--dur=5", "--it=10"),
+        # It reads these as -R -D, and as -x 3, which would be added to the index that is chosen.
+        *("-RD", "-x3", "-"),
     ],
 )
 def test_options_that_nimc_sets_itself_are_refused(option: str) -> None:
