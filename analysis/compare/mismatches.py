@@ -59,11 +59,15 @@ _WRITE_COLUMNS: dict[str, tuple[Callable[[Any], str], bool]] = {
 def write_mismatches(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatch]:
     """Return an entry for each case and treatment of both sides whose writes differ.
 
-    The arguments are `Side.effects`. Medians of rates over the nights are compared.
+    The arguments are `Side.effects`. Medians of rates over the nights are compared. A night without
+    a complete pair has no uncontended rate, so the other nights give it.
     """
     names = ["case", "arm"]
     reference_writes, current_writes = (
-        effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_WRITE_COLUMNS)
+        effects.filter(pl.col("runs") > 0)
+        .group_by(names, maintain_order=True)
+        .agg(*_WRITE_COLUMNS)
+        .with_columns(pl.col("writer_rate_alone_b_s").list.drop_nulls())
         for effects in (reference, current)
     )
     joined = current_writes.join(
@@ -96,12 +100,12 @@ def _values_of_sides(reference: Iterable[str], current: Iterable[str]) -> str:
 
 
 def _typical_rate(rates: Sequence[float | None]) -> float | None:
-    """Return the median rate; None if the rate of any night is None.
+    """Return the median rate; None without rates, or if the rate of any night is None.
 
-    A requested rate of None means full rate. An uncontended rate of None was not measured.
+    A requested rate of None means full rate.
     """
     known_rates = [rate for rate in rates if rate is not None]
-    return median(known_rates) if len(known_rates) == len(rates) else None
+    return median(known_rates) if rates and len(known_rates) == len(rates) else None
 
 
 def _are_similar(rate: float | None, other_rate: float | None) -> bool:

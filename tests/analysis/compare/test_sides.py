@@ -58,7 +58,8 @@ _WRITES = {
 def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
     """Return the effects of one side, with a row for each night: `_WRITES` with its changes."""
     rows = [{"case": "stream", "arm": "on", "runs": 7, **_WRITES, **changes} for changes in nights]
-    return pl.DataFrame(rows, schema_overrides={"asked_b_s": pl.Float64})
+    rates = dict.fromkeys(("asked_b_s", "writer_rate_alone_b_s"), pl.Float64)
+    return pl.DataFrame(rows, schema_overrides=rates)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,9 @@ def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
         ([{"asked_b_s": rate} for rate in (1.9e9, 2e9, 2.9e9)], [{"asked_b_s": 2.1e9}], None),
         ([{"asked_b_s": 2.9e9}], [{"asked_b_s": 2.1e9}], "2.90 GB/s requested against 2.10"),
         ([{"runs": 0, "writers": 3}], [{}], None),
+        # A night without a complete pair has no uncontended rate; the other nights have one.
+        ([{}], [{"writer_rate_alone_b_s": None}, {}], None),
+        ([{}], [{"writer_rate_alone_b_s": None}], "8.10 GB/s alone against - alone"),
     ],
 )
 def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
