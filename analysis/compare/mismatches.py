@@ -15,11 +15,15 @@ from analysis.report.data import RunData
 from analysis.report.words import size_text
 from records.arms import BASELINE
 from records.groups import grouped
+from records.measured import COMMAND_CHECK
+from records.notes import Note
 from records.run import RunHeader, entries_of
 from records.units import plural
 
 #: Largest share by which the rates of the sides may differ, since rates vary from night to night.
 RATE_TOLERANCE = 0.1
+#: Pattern of a note on lengthened runs; its group says how much longer they are.
+_LENGTHENED = Note.LENGTHENED.text.replace("{variable} times {times}", r"(\S+ times \d+)")
 
 
 @dataclass(frozen=True)
@@ -155,16 +159,39 @@ def _differing_settings(
 def _settings(
     run: RunData, campaign_settings: Callable[[RunHeader, str], Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Return case -> the application's workload, the campaign's settings, and the first levels."""
+    """Return case -> the application's workload, the campaign's settings, and the first levels.
+
+    The length of the runs is a setting, too, if the conductor lengthened runs of a case.
+    """
     rows = run.samples.lazy().select("case", "workload", "arm", "factors").unique()
+    lengths = _lengths(run.samples)
     settings_by_case = {}
     for case, workload, arm, factors in rows.cast(pl.String).collect().iter_rows():
         if arm == BASELINE:
             settings = {"workload": workload, **campaign_settings(run.header, case)}
             if factors != "{}":
                 settings["levels"] = factors
+            if case in lengths:
+                settings["length"] = lengths[case]
             settings_by_case[case] = settings
     return settings_by_case
+
+
+def _lengths(samples: pl.DataFrame) -> dict[str, str]:
+    """Return case -> how its runs that count were lengthened, such as `steps times 4`.
+
+    Cases without such runs are left out. So are figures that do not grow with the length: rates,
+    and the time of a command, which is the mean of its repetitions.
+    """
+    runs = samples.lazy().filter(
+        pl.col("status") == "counts",
+        pl.col("fom_better").cast(pl.String) == "lower",
+        pl.col("workload").cast(pl.String) != COMMAND_CHECK,
+    )
+    notes = runs.select("case", "notes").explode("notes", empty_as_null=False).cast(pl.String)
+    length = pl.col("notes").str.extract(_LENGTHENED)
+    lengths = notes.group_by("case").agg(length.drop_nulls().unique().sort().str.join(", "))
+    return {case: text for case, text in lengths.collect().iter_rows() if text}
 
 
 def _settings_in_campaign(header: RunHeader, case: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from analysis.history.between_nights import NightCorrelation
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from records.errors import InputError
+from records.notes import Note
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, Case
 from tests.studies import nights as study
@@ -123,6 +124,30 @@ def test_the_application_must_be_set_alike(
     assert setting_mismatches([stream], sides[1:]) == []
     (whole,) = setting_mismatches([unkept], [stream])
     assert whole.text.startswith("campaign file: ")
+
+
+@pytest.mark.parametrize(
+    ("case", "workload", "text"),
+    [
+        (LAMMPS, None, "length: default against steps times 2"),
+        # A command's time is the mean of its repetitions, and a rate does not grow with the length.
+        (LAMMPS, "command", None),
+        (STREAM, None, None),
+    ],
+)
+def test_times_of_lengthened_runs_are_compared_with_runs_of_the_same_length(
+    tmp_path: Path, case: Case, workload: str | None, text: str | None
+) -> None:
+    lengthened = replace(case, notes=[Note.LENGTHENED(variable="steps", times=2)])
+    old, new = night(tmp_path / "a", case), night(tmp_path / "b", lengthened)
+    if workload:
+        old, new = (
+            replace(run, samples=run.samples.with_columns(workload=pl.lit(workload)))
+            for run in (old, new)
+        )
+    expected = [Mismatch(case.name, None, text)] if text else []
+    assert setting_mismatches([old], [new]) == expected
+    assert setting_mismatches([new], [new]) == []
 
 
 def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
