@@ -85,7 +85,7 @@ class Side:
 
     def nights(self) -> NightsByQuantity:
         """Return one estimate per quantity and night. A night with too few pairs is left out."""
-        nights: dict[Quantity, dict[str, Estimate | None]] = {}
+        nights: dict[Quantity, dict[tuple[str, float], Estimate | None]] = {}
         for row in self.effects.iter_rows(named=True):
             for metric, (prefix, column) in _COLUMNS.items():
                 arm = row["baseline" if metric == "off" else "arm"]
@@ -93,8 +93,9 @@ class Side:
                 low, high = row[f"{prefix}_low"], row[f"{prefix}_high"]
                 night = None if low is None else Estimate(row[column], low, high)
                 # Effects that share a baseline have the same baseline's time, which is compared
-                # once.
-                nights.setdefault(quantity, {}).setdefault(row["run"], night)
+                # once. Runs in two folders may have the same name.
+                run = row["run"], row["started_s"]
+                nights.setdefault(quantity, {}).setdefault(run, night)
         return {
             quantity: list(filter(None, by_run.values())) for quantity, by_run in nights.items()
         }
@@ -322,9 +323,12 @@ def _past_nights(
     """
     if history is None:
         return []
-    current_runs = [run.header.run for run in current.runs]
+    keys = [(run.header.run, run.header.started_s) for run in current.runs]
+    key_types = {"run": pl.String, "started_s": pl.Float64}
+    current_runs = pl.DataFrame(keys, schema=key_types, orient="row")
     campaigns = {(side.header.machine, side.header.campaign) for side in (reference, current)}
-    nights = history.filter(~pl.col("run").is_in(current_runs), pl.col("quantity") != "writer_rate")
+    nights = history.filter(pl.col("quantity") != "writer_rate")
+    nights = nights.join(current_runs, on=list(key_types), how="anti", maintain_order="left")
     past = []
     for machine, campaign in sorted(campaigns):
         rows = nights.filter(machine=machine, campaign=campaign).sort("started_s")

@@ -310,6 +310,27 @@ def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None
     assert sides_of([stream], [other])[1].header.machine == "other"
 
 
+def test_nights_of_one_name_in_several_folders_all_count(stream: RunData) -> None:
+    """The history has 31 nights of the name, one of which is compared."""
+    nights = [renamed(stream, "night", started_s=float(day)) for day in range(3)]
+    assert {len(values) for values in Side(tuple(nights)).nights().values()} == {3}
+    header = stream.header
+    history = pl.DataFrame(
+        {
+            "machine": header.machine,
+            "campaign": header.campaign,
+            "run": "night",
+            "started_s": [float(day) for day in range(31)],
+            "case": "stream",
+            "arm": "on",
+            "quantity": "slowdown",
+            "value": [1.0 + day % 3 for day in range(31)],
+        }
+    )
+    compared = compare_sides([renamed(stream, "old", started_s=99.0)], nights[:1], history)
+    assert compared.correlation.history_nights == 30
+
+
 # Rows.
 
 #: The correlation of independent nights.
