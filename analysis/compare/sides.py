@@ -590,11 +590,15 @@ class ComparedSides:
         return emulation_caveats(pl.concat(names.sort() for names in transports))
 
     @property
-    def too_few_nights_text(self) -> str:
-        """Return how many nights it takes to name a change; empty if any row has enough."""
-        few = sum(row.verdict == "too few nights" for row in self.rows)
-        if not few or any(row.p_adjusted is not None for row in self.rows):
+    def unjudged_text(self) -> str:
+        """Return why no row is judged, such as too few nights; empty if any row is judged."""
+        if any(row.p_adjusted is not None for row in self.rows):
             return ""
+        if not self.rows:
+            return "No case in common."
+        few = sum(row.verdict == "too few nights" for row in self.rows)
+        if not few:
+            return "No row is comparable."
         return (
             f"Too few nights to name a change: for {plural(few, 'row')} it takes"
             f" {nights_needed(few)} of both sides together, {_MIN_NIGHTS} at least of each."
@@ -603,11 +607,9 @@ class ComparedSides:
     @property
     def summary(self) -> str:
         """Return what the nights show, and how much neighbouring nights correlate."""
-        if not self.rows:
-            return "No case in common."
         if all(row.verdict in ("not comparable", "too few pairs") for row in self.rows):
-            return "No row is comparable."
-        return f"{self.too_few_nights_text or self._change_text()}{self._correlation_text()}"
+            return self.unjudged_text
+        return f"{self.unjudged_text or self._change_text()}{self._correlation_text()}"
 
     def _change_text(self) -> str:
         """Return how many rows changed, and how large a change had to be to be named."""

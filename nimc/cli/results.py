@@ -353,7 +353,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
 )
 @options.output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option(
-    "--fail", is_flag=True, help="Exit with 1 if a figure is worse; refused with too few nights."
+    "--fail", is_flag=True, help="Exit with 1 if a figure is worse; refused if none can be judged."
 )
 @prints_answer(tables=True)
 @options.force_option
@@ -380,11 +380,8 @@ def compare_command(
     )
     results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
     compared_sides = compare_sides(reference, current, nights_of(results))
-    if fail and compared_sides.too_few_nights_text:
-        raise InputError(
-            f"--fail: {compared_sides.too_few_nights_text} Name the reference nights with"
-            " --reference"
-        )
+    if fail and compared_sides.unjudged_text:
+        raise InputError(f"--fail: {compared_sides.unjudged_text}", *compared_sides.warnings)
     parts = list(comparison_parts(compared_sides, details=details))
     if output:
         parts.append(f"page: {write_page(output, compared_sides)}")
