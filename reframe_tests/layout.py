@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -288,11 +288,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                     replace(treatment, start=start, longer=longer, notes=[*notes, *treatment.notes])
                     for treatment in group
                 ]
-        # The job needs the largest sizes of all treatments.
-        tasks, tasks_per_node, cpus_per_task = zip(*job_sizes, strict=True)
-        self.num_tasks = _largest(tasks)
-        self.num_tasks_per_node = _largest(tasks_per_node)
-        self.num_cpus_per_task = _largest(cpus_per_task)
+        # The job gets whole nodes, so CPUs for the layout with the most tasks are enough for all.
+        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = max(
+            job_sizes, key=lambda sizes: [size or 0 for size in sizes]
+        )
         return complete
 
     @contextmanager
@@ -392,7 +391,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             return launcher
         if "reserved_cores" in self._varied_factors:
             launcher = options.bound_to_cores(launcher)
-        return options.with_task_count(launcher, self.num_tasks, self.num_tasks_per_node)
+        return options.with_task_sizes(
+            launcher, self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task
+        )
 
     def distinct_starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """Return the distinct ways to start the application, each with its treatments.
@@ -405,8 +406,3 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             for treatment in treatments
         )
         return [{"treatments": names, **json.loads(start)} for start, names in groups.items()]
-
-
-def _largest(sizes: Sequence[int | None]) -> int | None:
-    """Return the largest size; None if none is set."""
-    return max((size for size in sizes if size is not None), default=None)

@@ -125,12 +125,22 @@ def bound_to_cores(launcher: list[str]) -> list[str]:
     return [*launcher, "--cpu-bind=cores"]
 
 
-def with_task_count(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
-    """The launch line of an application that may have fewer tasks than its job requested."""
-    if launcher[:1] != [SRUN] or any(word.startswith("--ntasks=") for word in launcher):
+def with_task_sizes(
+    launcher: list[str], tasks: int, per_node: int | None, cpus: int | None
+) -> list[str]:
+    """The launch line of an application whose tasks may differ in number or CPUs from its job's.
+
+    Before Slurm 22.05, ReFrame leaves out the CPUs of a task, and the step would take the job's.
+    """
+    if launcher[:1] != [SRUN]:
         return launcher
-    per_node_option = [f"--ntasks-per-node={per_node}"] if per_node else []
-    return [*launcher, f"--ntasks={tasks}", *per_node_option]
+    sizes = {"--ntasks=": tasks, "--ntasks-per-node=": per_node, "--cpus-per-task=": cpus}
+    missing = {
+        option: size
+        for option, size in sizes.items()
+        if size and not any(word.startswith(option) for word in launcher)
+    }
+    return [*launcher, *(f"{option}{size}" for option, size in missing.items())]
 
 
 def srun_launcher(mpi: str) -> str:

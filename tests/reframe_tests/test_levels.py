@@ -218,6 +218,20 @@ def test_clients_are_crossed_with_layouts_and_free_cores(treatments):
     } == {None, 2}
 
 
+def test_a_job_asks_for_the_layout_with_the_most_tasks(dry, treatments):
+    """Slurm refuses 63 tasks of 3 CPUs on 64 cores. The job's whole node has CPUs for each layout.
+
+    On a minicluster, a job with 6 tasks of 1 CPU on 8 CPUs ran steps of 1 x 8, 4 x 2 and 6 x 1;
+    `sbatch` refused the job with 6 tasks of 2 CPUs.
+    """
+    (script,) = dry.glob("stage/*/*/*/xsbench/rfm_job.sh")
+    lines = script.read_text().splitlines()
+    sizes = ["--ntasks=63", "--ntasks-per-node=63", "--cpus-per-task=1"]
+    assert [f"#SBATCH {size}" for size in sizes] == lines[2:5]
+    starts = [words(treatment) for treatment in treatments["xsbench"].values()]
+    assert {line[1] for line in starts} == {"--cpus-per-task=1", "--cpus-per-task=3"}
+
+
 def test_injectors_are_crossed_with_free_cores(treatments):
     minife = treatments["minife"]
     writes = [treatment["writes"] for name, treatment in minife.items() if name.startswith("on")]

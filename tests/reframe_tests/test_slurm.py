@@ -17,7 +17,7 @@ from records.slurm.options import (
     limited_to_targets,
     with_network,
     with_overlap,
-    with_task_count,
+    with_task_sizes,
 )
 from records.slurm.parse import job_outcome
 from reframe_tests.submission import needs_overlap
@@ -62,17 +62,19 @@ def test_tasks_of_srun_are_bound_to_cores_unless_the_site_binds_them(launcher, l
 
 
 @pytest.mark.parametrize(
-    ("launcher", "per_node", "more"),
+    ("launcher", "per_node", "cpus", "more"),
     [
-        (["srun"], None, ["--ntasks=8"]),
-        (["srun", "--mpi=pmi2"], 4, ["--ntasks=8", "--ntasks-per-node=4"]),
-        (["srun", "--ntasks=16"], 4, []),
-        (["mpirun"], 4, []),
-        ([], None, []),
+        (["srun"], None, None, ["--ntasks=8"]),
+        (["srun", "--mpi=pmi2"], 4, None, ["--ntasks=8", "--ntasks-per-node=4"]),
+        (["srun", "--cpus-per-task=3"], None, 3, ["--ntasks=8"]),
+        # Before 22.05, ReFrame's launcher does not name the CPUs.
+        (["srun", "--ntasks=8"], 4, 2, ["--ntasks-per-node=4", "--cpus-per-task=2"]),
+        (["mpirun"], 4, 2, []),
+        ([], None, None, []),
     ],
 )
-def test_only_srun_without_a_number_of_tasks_gets_a_number(launcher, per_node, more):
-    assert with_task_count(launcher, 8, per_node) == [*launcher, *more]
+def test_srun_gets_the_sizes_of_tasks_that_its_line_lacks(launcher, per_node, cpus, more):
+    assert with_task_sizes(launcher, 8, per_node, cpus) == [*launcher, *more]
 
 
 def test_a_split_allocation_is_one_component_and_limits_the_launch_line_to_targets():
