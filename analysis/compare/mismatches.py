@@ -22,8 +22,9 @@ from records.units import plural
 
 #: Largest share by which the rates of the sides may differ, since rates vary from night to night.
 RATE_TOLERANCE = 0.1
-#: Pattern of a note on lengthened runs; its group says how much longer they are.
-_LENGTHENED = Note.LENGTHENED.text.replace("{variable} times {times}", r"(\S+ times \d+)")
+#: Pattern of the beginning of a note on lengthened runs, of this version or an earlier one. Its
+#: group says how much longer they are.
+_LENGTHENED = Note.LENGTHENED.text.partition("{")[0] + r"(\S+ times \d+)"
 
 
 @dataclass(frozen=True)
