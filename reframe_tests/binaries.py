@@ -1,9 +1,10 @@
 """Finds or builds a check's program: site file, Spack, PATH (modules, wheels), compiler.
 
 A program that the site file names in `programs` is used in every environment. Otherwise, in an
-environment with the feature `spack`, Spack builds the check's stack on first use. In other
-environments, the program must be on this host's PATH, as changed by the environment's `env_vars`.
-If it is not there, the check is skipped with a message. Programs from modules are not searched for
+environment with the feature `spack`, Spack builds the check's stack on first use. If the build
+fails, the check fails. In other environments, the program must be on this host's PATH, as changed
+by the environment's `env_vars`. If it is not there, or if Spack is not set up, the check is skipped
+with a message. Programs from modules are not searched for
 on this host, since only the job loads the modules. Checks that compile their sources use the
 environment's compiler or, with the feature `spack`, Spack's compiler.
 """
@@ -61,15 +62,23 @@ class SpackMixin(rfm.RegressionTestPlugin):
         return str(self.stack)
 
     def runs_in(self, environ: Environment) -> bool:
-        """Return whether an environment provides the program. Spack builds it if needed."""
+        """Return whether an environment has the program, or a Spack that is set up to build it.
+
+        Whether the build succeeds does not matter: if it fails, no other environment runs the case
+        with a program of its own.
+        """
         try:
-            if self.uses_spack(environ):
-                self._built_environment()
-            else:
-                self.installed_program(environ)
-        except NimcError:
+            self._require_program(environ)
+        except InputError:
             return False
         return True
+
+    def _require_program(self, environ: Environment) -> None:
+        """Raise InputError if an environment has neither the program nor a Spack to build it."""
+        if self.uses_spack(environ):
+            load_settings(self._spack_layout())
+        else:
+            self.installed_program(environ)
 
     @run_after("setup")
     def find_program(self) -> None:
@@ -77,18 +86,21 @@ class SpackMixin(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         try:
-            if self.uses_spack(self.current_environ):
-                self._use_build(self._built_environment())
-            else:
-                self.installed_program(self.current_environ)
+            self._require_program(self.current_environ)
         except InputError as error:
             self.skip(str(error))
-        except NimcError as error:
-            raise ReframeError(str(error)) from None
+        if self.uses_spack(self.current_environ):
+            try:
+                self._use_build(self._built_environment())
+            except NimcError as error:
+                raise ReframeError(str(error)) from None
+
+    def _spack_layout(self) -> folders.SpackLayout:
+        return folders.layout(self.current_system.name, None)
 
     def _built_environment(self) -> BuiltEnvironment:
         """Return the check's environment; build it if it is not built. Raises NimcError."""
-        layout = folders.layout(self.current_system.name, None)
+        layout = self._spack_layout()
         jobs = len(os.sched_getaffinity(0))
         return build.build(
             layout, load_settings(layout), self.spack_environment(), jobs, self.logger.debug

@@ -187,6 +187,31 @@ def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
     assert provenance_of(tmp_path / "run")["compiler"] == "spackcc 7.7.7"
 
 
+@pytest.mark.slow
+def test_a_build_that_fails_is_not_replaced_by_another_program(tmp_path, set_up):
+    """The wheels have a program, too. Samples with it would be those of another build."""
+    set_up("hpccg", "test_HPCCG", "captures/hpccg/n1.txt")
+    spack = tmp_path / "spack/bin/spack"
+    log = tmp_path / "installs"
+    spack.write_text(spack.read_text().replace("*install*)", f"*install*) echo >>{log}; exit 1"))
+    program = script(tmp_path / "bin" / "test_HPCCG", "echo this is no HPCCG")
+    config = tmp_path / "two.py"
+    text = (ROOT / "configs/localhost.py").read_text()
+    config.write_text(
+        text.replace('"launcher": "mpiexec"', '"launcher": "local"').replace(
+            '"environs": ["wheels", "spack"]', '"environs": ["spack", "wheels"]'
+        )
+    )
+    settings = {**ONE_RUN, "retries": 0, "nimc_dir": tmp_path / "run"}
+    path = f"{program.parent}:{os.environ['PATH']}"
+    words = (tmp_path, config, "hpccg", "-r")
+    done = reframe(*words, name="hpccg_quick", settings=settings, PATH=path)
+    assert "1 failure(s)" in done.stdout
+    assert "1 skipped" in done.stdout
+    assert log.read_text().count("\n") == 1
+    assert not (tmp_path / "run" / "samples" / "hpccg_quick.jsonl").exists()
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_program_that_the_site_file_names_needs_no_spack(tmp_path, exists):
     """The settings of the machine have no environment of wheels.
