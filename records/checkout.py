@@ -69,15 +69,15 @@ def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment for other people's programs, without the entries added for our own programs.
 
     This checkout is removed from PYTHONPATH. A configuration of ReFrame puts the folder of this
-    Python first on PATH. The folder is moved to the end, so that another `python3` or `mpiexec` is
-    found first.
+    Python on PATH before the user's folders, but behind those of an environment's modules. The
+    folder is moved to the end, so that another `python3` or `mpiexec` is found first.
     """
     cleaned = dict(environment)
     python_entries = cleaned.pop("PYTHONPATH", "").split(os.pathsep)
     if foreign_entries := [entry for entry in python_entries if entry not in ("", str(ROOT))]:
         cleaned["PYTHONPATH"] = os.pathsep.join(foreign_entries)
     path_entries = cleaned.get("PATH", os.defpath).split(os.pathsep)
-    if path_entries[0] == str(Path(sys.executable).parent):
-        path_entries.append(path_entries.pop(0))
+    own_folder = str(Path(sys.executable).parent)
+    path_entries.sort(key=lambda entry: entry == own_folder)
     cleaned["PATH"] = os.pathsep.join(path_entries)
     return cleaned

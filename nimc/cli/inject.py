@@ -109,13 +109,16 @@ def exit_code(outcome: InjectionOutcome) -> int:
     """Return the exit code of `nimc inject`.
 
     It is 128 + the number of the signal that ended the writes, if one did. It is 1 if the writes
-    were not proven. Otherwise it is the exit status of the command, or 0 if there is no command.
+    were not proven, or if the command was killed with the conductor, such as at the job's time
+    limit. Otherwise it is the exit status of the command, or 0 if there is no command.
     """
+    summary = outcome.summary
     if outcome.signum is not None:
         return 128 + outcome.signum
-    if not outcome.summary.proven:
+    was_killed = summary.command_start_s is not None and summary.exit_status is None
+    if was_killed or not summary.proven:
         return 1
-    return outcome.summary.exit_status or 0
+    return summary.exit_status or 0
 
 
 def _document(record_path: Path) -> dict[str, object]:

@@ -208,7 +208,7 @@ def _run_in_job(
         "end_file": progress.logs / "block.json",
         "max_pending_time": f"{max(1, round(writes.wait_s))}s",
     }
-    if writes.length_s is not None:
+    if writes.length_s is not None and not writes.command:  # a command may outlast the writes
         variables["time_limit"] = destination.time_limit(writes.length_s + _PREPARATION_S)
     check_options = [
         "-c",

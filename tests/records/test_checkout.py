@@ -148,8 +148,12 @@ def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.Monkey
             {"PYTHONPATH": f"/a:{ROOT}::/b", "PATH": "{own}:/usr/bin:/bin"},
             {"PYTHONPATH": "/a:/b", "PATH": "/usr/bin:/bin:{own}"},
         ),
-        # If the user has put our folder behind others, it stays there.
         ({"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:{own}"}, {"PATH": "/usr/bin:{own}"}),
+        # A module comes before the configuration's entry, and the user's shell has one of its own.
+        (
+            {"PATH": "/opt/gcc/bin:{own}:{own}:/usr/bin"},
+            {"PATH": "/opt/gcc/bin:/usr/bin:{own}:{own}"},
+        ),
     ],
 )
 def test_programs_of_others_find_their_own_python_first(

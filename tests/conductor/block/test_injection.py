@@ -7,18 +7,26 @@ that it reaches while nothing else runs. Rates are worked out by hand.
 import asyncio
 import errno
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conductor.block.hub import WriterState
-from conductor.block.injection import InjectionConductor, InjectionRequest, conduct
+from conductor.block.injection import (
+    OUTPUT_FILE,
+    Command,
+    InjectionConductor,
+    InjectionRequest,
+    conduct,
+)
 from conductor.judge.series import Series
 from conductor.readings import RateRow
 from nimc.cluster import injection_session
 from nimc.cluster.injection_session import RequestedWrites
 from records import clock, injected
+from records.checkout import ROOT
 from tests.conductor import made_series
 from tests.records.machine.made import machine
 
@@ -139,6 +147,26 @@ def test_a_full_disk_ends_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "done").exists()
     assert (record["ended_by"], record["proven"]) == ("failure", False)
     assert "quota exceeded" in record["reason"]
+
+
+def test_a_command_finds_the_python_and_the_mpi_of_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A configuration puts the folder of this Python first on the PATH of a job."""
+    own = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{own}:/usr/bin:/bin")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    request = request_of(tmp_path)
+    request.summary.command[:] = ["sh", "-c", 'echo "$PATH" "$PYTHONPATH"']
+    command = Command(request)
+
+    async def run() -> None:
+        await command.start()
+        await command.wait()
+
+    asyncio.run(run())
+    output = (request.block.logs / OUTPUT_FILE).read_text()
+    assert output == f"/usr/bin:/bin:{own} \n"
 
 
 @pytest.mark.parametrize(

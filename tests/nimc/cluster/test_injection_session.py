@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -241,6 +242,41 @@ def test_the_exit_code(proven: bool, status: int | None, signum: int | None, cod
         exit_status=status,
     )
     assert exit_code(InjectionOutcome(summary, signum)) == code
+
+
+def test_a_command_that_was_killed_with_the_conductor_has_no_exit_code_0() -> None:
+    """Slurm ended the job after the writes, which were proven."""
+    summary = InjectionSummary(
+        machine="box",
+        commit=None,
+        rate="full",
+        link_rate_b_s=None,
+        proven=True,
+        ended_by="time",
+        command_start_s=5.0,
+    )
+    assert exit_code(InjectionOutcome(summary, None)) == 1
+
+
+@pytest.mark.parametrize("command", [(), ("./solver",)])
+def test_only_a_job_without_a_command_ends_soon_after_the_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """If the time is over first, the command goes on (docs/your-application.md)."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    submitted: list[str] = []
+
+    def run_job(_: object, check_options: list[str], *_others: object) -> None:
+        submitted.extend(check_options)
+        raise MachineError("not submitted")
+
+    destination = SimpleNamespace(time_limit="{:.0f}s".format)
+    monkeypatch.setattr(injection_session, "job_destination", lambda *_: destination)
+    monkeypatch.setattr(injection_session, "run_job", run_job)
+    writes = RequestedWrites(length_s=600.0, command=command)
+    with pytest.raises(MachineError, match="not submitted"):
+        injection_session.inject(CLUSTER, writes, tmp_path, tmp_path / "record.json", print)
+    assert any("time_limit" in option for option in submitted) is (not command)
 
 
 @pytest.mark.parametrize(
