@@ -21,6 +21,7 @@ from reframe_tests.spack.externals import (
     compilers,
     has_host_package,
     machine_packages_file,
+    package_files,
     packages_in,
     packages_in_text,
     section_name,
@@ -90,7 +91,20 @@ def _variant_values(spec: dict[str, Any], variant: str) -> set[str]:
 #: it prints `[ ] HASH NAME@VERSION` at the start of each step of the package.
 _STEP = re.compile(r"==> Installing (\S+)-\w{32}( \[\d+/\d+\])|\[ \] \w{7} (\S+@\S+)")
 #: Packages that provide MPI and its launcher.
-_MPI_PACKAGES = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
+_MPI_PACKAGES = {
+    "cray-mpich",
+    "cray-mvapich2",
+    "fujitsu-mpi",
+    "hpcx-mpi",
+    "intel-oneapi-mpi",
+    "mpich",
+    "mpt",
+    "mvapich",
+    "mvapich-plus",
+    "mvapich2",
+    "openmpi",
+    "spectrum-mpi",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +241,8 @@ def built_environments(layout: SpackLayout) -> list[str]:
 def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
     """Return the text of an environment's file for use outside the checkout.
 
-    Its paths are absolute. It has the folder of the recipes, and the rules of `network.yaml`.
+    Its paths are absolute. It has the folder of the recipes, and the rules of `network.yaml`. Its
+    MPI is the machine's, if the machine's file has one MPI, or else Open MPI.
     """
     text = environment_text(name).replace("$env/..", str(ENVIRONMENTS_FOLDER))
     machine_file = machine_packages_file(layout, settings)
@@ -239,7 +254,12 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
     machine_packages = packages_in(machine_file, "machine file") if machine_file.is_file() else {}
     network = ENVIRONMENTS_FOLDER / "network.yaml"
     schedulers = "slurm" if has_host_package(layout, settings, "slurm") else "none"
+    machine_mpis = [
+        name for name in _MPI_PACKAGES if machine_packages.get(name, {}).get("externals")
+    ]
+    mpi = machine_mpis[0] if len(machine_mpis) == 1 else "openmpi"
     network_text = network.read_text().replace("$NIMC_SCHEDULERS", schedulers)
+    network_text = network_text.replace("$NIMC_MPI", mpi)
     for package, rule in packages_in_text(network_text, network, "network").items():
         if package not in machine_packages:
             packages[package] = {**packages.get(package, {}), **rule}
@@ -253,9 +273,8 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, spack_yam
     files = [
         ENVIRONMENTS_FOLDER / "common.yaml",
         ENVIRONMENTS_FOLDER / "pins.yaml",
-        layout.host_packages_file,
         _committed_lock(layout, name),
-        machine_packages_file(layout, settings),
+        *package_files(layout, settings),
     ]
     digest = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{spack_yaml}".encode())
     for path in files:

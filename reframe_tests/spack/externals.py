@@ -16,10 +16,21 @@ from reframe_tests.spack.settings import ENVIRONMENTS_FOLDER, SpackSettings
 
 def has_host_package(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
     """Return whether Spack takes a package from the host."""
-    for path in (layout.host_packages_file, machine_packages_file(layout, settings)):
-        if path.is_file() and packages_in(path, "packages").get(package, {}).get("externals"):
-            return True
-    return False
+    return any(
+        packages_in(path, "packages").get(package, {}).get("externals")
+        for path in package_files(layout, settings)
+    )
+
+
+def package_files(layout: SpackLayout, settings: SpackSettings) -> list[Path]:
+    """Return the existing files with packages of the host, by whoever wrote them.
+
+    Spack searches the host for packages that none of these files has. Raises InputError if the file
+    that the setup named is gone.
+    """
+    site_scope_file = Path(settings.spack) / "etc" / "spack" / "packages.yaml"
+    files = (layout.host_packages_file, machine_packages_file(layout, settings), site_scope_file)
+    return [path for path in files if path.is_file()]
 
 
 #: Language, as Spack calls it -> its name, and packages of Debian and RHEL with a compiler for it.
@@ -33,13 +44,12 @@ LANGUAGES = {
 def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[str, str]]:
     """Return compiler (spec without variants) -> language (`LANGUAGES`) -> program on this host.
 
-    The compilers are the ones that Spack found on this host and the ones in the machine's file.
-    Raises InputError if a file cannot be read.
+    The compilers are the ones that Spack found on this host, and the ones in the machine's file and
+    in the files of a site's Spack. Raises InputError if a file cannot be read.
     """
     programs_by_compiler: dict[str, dict[str, str]] = {}
-    for path in (layout.host_packages_file, machine_packages_file(layout, settings)):
-        packages = packages_in(path, "packages") if path.is_file() else {}
-        for rules in packages.values():
+    for path in package_files(layout, settings):
+        for rules in packages_in(path, "packages").values():
             externals = rules.get("externals")
             if not isinstance(externals, list):
                 continue
@@ -51,9 +61,19 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
 
 
 def machine_packages_file(layout: SpackLayout, settings: SpackSettings) -> Path:
-    """Return the path of the machine's file of packages; the file may be absent."""
-    default = ENVIRONMENTS_FOLDER / "machines" / f"{layout.machine}.yaml"
-    return Path(settings.machine_file or default)
+    """Return the path of the machine's file of packages; the default file may be absent.
+
+    Raises InputError if the setup named another file that is gone.
+    """
+    if settings.machine_file is None:
+        return ENVIRONMENTS_FOLDER / "machines" / f"{layout.machine}.yaml"
+    path = Path(settings.machine_file)
+    if not path.is_file():
+        raise InputError(
+            f"{path}: the machine's file of packages is gone: restore it, or name another one:"
+            f" `{spack_setup_command(layout.machine)} --machine-file FILE`"
+        )
+    return path
 
 
 def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:

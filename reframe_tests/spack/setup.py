@@ -78,7 +78,8 @@ def setup(
 
     `recipes_folder` has recipes that replace the pinned ones. `machine_packages` is a file with the
     packages of the machine, in Spack's format. An argument that is None keeps the value of an
-    earlier setup. Raises InputError for an invalid argument, and MachineError.
+    earlier setup, unless its file is gone. Raises InputError for an invalid argument, and
+    MachineError.
     """
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
@@ -90,10 +91,8 @@ def setup(
         previous = None
         with suppress(InputError):
             previous = load_settings(layout)
-            if not recipes_folder and previous.packages:
-                recipes_folder = Path(previous.packages)
-            if not machine_packages and previous.machine_file:
-                machine_packages = Path(previous.machine_file)
+            recipes_folder = recipes_folder or _remembered(previous.packages, say)
+            machine_packages = machine_packages or _remembered(previous.machine_file, say)
             mirror = mirror or previous.mirror
         _check_arguments(recipes_folder, machine_packages, mirror)
         spack_root = _recent_spack(layout, say) or _pinned_clone(layout, "spack", pins.spack, say)
@@ -115,6 +114,14 @@ def setup(
         _find_host_packages(layout, spack_root, say)
         replace_text(layout.settings_file, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
+
+
+def _remembered(name: str | None, say: Callable[[str], None]) -> Path | None:
+    """Return the path that an earlier setup was given; None if it was given none, or it is gone."""
+    if name is not None and not Path(name).exists():
+        say(f"{name}: named by an earlier setup, is gone, so it is not used any more")
+        return None
+    return Path(name) if name else None
 
 
 def _recent_spack(layout: SpackLayout, say: Callable[[str], None]) -> Path | None:

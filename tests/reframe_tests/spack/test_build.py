@@ -11,7 +11,7 @@ import yaml
 
 from records.errors import InputError, MachineError
 from records.files import private_lock
-from reframe_tests.spack import folders
+from reframe_tests.spack import externals, folders
 from reframe_tests.spack.build import build, relocated_environment, why_no_network
 from reframe_tests.spack.settings import ENVIRONMENTS_FOLDER
 from tests.reframe_tests.spack.fake import calls, install
@@ -192,11 +192,53 @@ def test_packages_that_the_machine_file_does_not_name_must_have_the_network(read
     file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
     settings = replace(settings, machine_file=str(file))
     packages = yaml.safe_load(relocated_environment(layout, settings, "tools"))["spack"]["packages"]
-    assert packages.keys() == {"openmpi", "ucx"} - set(named)
+    assert packages.keys() == {"mpi", "openmpi", "ucx"} - set(named)
     assert all("require" in rule for rule in packages.values())
     # The environment's own rules for its packages remain.
     kept = yaml.safe_load(relocated_environment(layout, settings, "proxyapps"))["spack"]["packages"]
     assert kept["snap"] == {"package_attributes": {"parallel": False}}
+
+
+@pytest.mark.parametrize(
+    ("externals", "mpi"),
+    [
+        ([], "openmpi"),
+        (["openmpi"], "openmpi"),
+        (["cray-mpich", "libfabric"], "cray-mpich"),
+        # With several of them, the file must say which, in its own rule `mpi`.
+        (["mpich", "cray-mpich"], "openmpi"),
+    ],
+)
+def test_the_mpi_of_the_machine_is_required(ready, tmp_path, externals, mpi):
+    layout, settings = ready
+    file = tmp_path / "m.yaml"
+    rules = {name: {"externals": [{"spec": f"{name}@9", "prefix": "/opt"}]} for name in externals}
+    file.write_text(yaml.safe_dump({"packages": rules}))
+    settings = replace(settings, machine_file=str(file))
+    packages = yaml.safe_load(relocated_environment(layout, settings, "tools"))["spack"]["packages"]
+    assert packages["mpi"] == {"require": [mpi]}
+    common = yaml.safe_load((ENVIRONMENTS_FOLDER / "common.yaml").read_text())["packages"]
+    assert "mpi" not in common  # Spack would join both rules, which nothing satisfies
+
+
+def test_a_machine_file_that_is_gone_ends_the_build(ready, tmp_path):
+    layout, settings = ready
+    gone = str(tmp_path / "m.yaml")
+    with pytest.raises(InputError, match=re.escape(f"{gone}: the machine's file of packages is")):
+        build(layout, replace(settings, machine_file=gone), STREAM, 1, print)
+
+
+def test_externals_of_a_sites_spack_are_known(ready, spack_root):
+    """Spack finds no package of the host that a site's administrator has written there."""
+    layout, settings = ready
+    packages = yaml.safe_load(layout.host_packages_file.read_text())["packages"]
+    layout.host_packages_file.write_text("packages: {}\n")
+    slurm = {"externals": [{"spec": "slurm@23.02", "prefix": "/usr"}]}
+    file = spack_root / "etc" / "spack" / "packages.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(yaml.safe_dump({"packages": {**packages, "slurm": slurm}}))
+    assert externals.compilers(layout, settings).keys() == {"gcc@14.2.0"}
+    assert externals.has_host_package(layout, settings, "slurm")
 
 
 @pytest.mark.parametrize("source", ["host", "machine's file"])

@@ -94,6 +94,18 @@ def test_a_second_setup_keeps_options_that_are_not_given(tmp_path, other):
 
 
 @pytest.mark.usefixtures("spack_root")
+def test_a_second_setup_forgets_files_that_are_gone(tmp_path, other):
+    tree, machine_file = layout("here", tmp_path / "state"), tmp_path / "m.yaml"
+    machine_file.write_text("packages: {}")
+    setup.setup(tree, other, machine_file, None, print)
+    machine_file.unlink()
+    lines = []
+    again = setup.setup(tree, None, None, None, lines.append)
+    assert (again.packages, again.machine_file) == (str(other), None)
+    assert any(line.startswith(f"{machine_file}: named by an earlier setup") for line in lines)
+
+
+@pytest.mark.usefixtures("spack_root")
 def test_setup_takes_the_libraries_that_pkg_config_finds(tmp_path, monkeypatch):
     """Spack itself finds programs only. An entry that a user wrote for a library remains."""
     script = (
