@@ -21,7 +21,7 @@ def run() -> list[BenchRow]:
     if not (os.environ.get("SPACK_ROOT") or shutil.which("spack")):
         print("spack: not measured: no Spack found (SPACK_ROOT, or spack on PATH)")
         return []
-    stacks = os.environ.get("NIMC_BENCH_STACKS", "stream").split(",")
+    stacks = os.environ.get("NIMC_BENCH_STACKS", "stream@1000000").split(",")
     with tempfile.TemporaryDirectory() as folder:
         return [row for name in stacks for row in _rows(Path(folder), name)]
 

@@ -485,14 +485,18 @@ def spack(machine: str) -> HostFinding:
     with suppress(InputError):
         settings = load_settings(spack_layout)
     try:
-        spack_root = find_spack() or (Path(settings.spack) if settings else None)
+        spack_root = Path(settings.spack) if settings else find_spack()
     except NimcError as error:
         return fault_finding("spack", str(error), "unset SPACK_ROOT, or correct it")
     if spack_root is None:
         return fault_finding(
             "spack", "no Spack found", f"`{command('spack', 'setup', '--machine', machine)}`"
         )
-    detail = f"{ask([str(spack_root / 'bin' / 'spack'), '--version']).last_line} at {spack_root}"
+    program = spack_root / "bin" / "spack"
+    if not program.is_file():
+        remedy = f"`{command('spack', 'setup', '--machine', machine)}`"
+        return fault_finding("spack", f"{program}: no such file", remedy)
+    detail = f"{ask([str(program), '--version']).last_line} at {spack_root}"
     if settings is None:
         return HostFinding("spack", "ok", f"{detail}, not set up for {machine}")
     try:

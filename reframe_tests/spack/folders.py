@@ -79,15 +79,18 @@ class SpackLayout:
 
 
 def layout(machine: str, root: Path | None = None) -> SpackLayout:
-    """Return the layout of a machine's Spack. Raises InputError for an invalid name.
+    """Return the layout of a machine's Spack. Raises InputError for an invalid name or folder.
 
     The default of `root` is `NIMC_SPACK_DIR`, or a folder in the user's cache.
     """
     if not re.fullmatch(r"\w[\w.+-]*", machine):
         allowed = "letters, digits and ._+-, and none of .+- first"
         raise InputError(f"--machine: {machine!r} found; allowed: {allowed}")
+    named_root = os.environ.get("NIMC_SPACK_DIR")
+    if named_root and not os.path.isabs(named_root):  # checks run in other folders
+        raise InputError(f"NIMC_SPACK_DIR: {named_root!r} found; allowed: an absolute path")
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    root = root or Path(os.environ.get("NIMC_SPACK_DIR") or Path(cache, "nimc/spack"))
+    root = root or Path(named_root or Path(cache, "nimc/spack"))
     return SpackLayout(root.resolve() / machine, machine)
 
 

@@ -48,9 +48,10 @@ BUILD_TOOLS = (
     "gettext",
 )
 #: Packages that are taken from the host if found there, and built otherwise. Slurm is never built.
-HOST_PACKAGES = ("cmake", "python", "openssl", "curl", "git", "slurm", "openssh", "rdma-core")
-#: Libraries of Slurm, by their names for pkg-config; Spack itself does not find them.
-LIBRARIES = ("pmix", "munge")
+HOST_PACKAGES = ("cmake", "python", "git", "slurm", "openssh", "rdma-core")
+#: Libraries, by their names for pkg-config, which finds them with their headers only. Spack finds
+#: openssl by its program, with or without headers, and does not find those of Slurm.
+LIBRARIES = ("pmix", "munge", "openssl")
 
 
 def find_spack() -> Path | None:

@@ -422,6 +422,17 @@ def test_a_spack_that_is_set_up_is_named_with_its_version(spack_root):
     assert needs.spack("box") == HostFinding("spack", "ok", f"1.1.0 at {spack_root}")
 
 
+@pytest.mark.usefixtures("spack_root")
+def test_a_spack_that_was_set_up_and_removed_is_limited_beside_another(tmp_path):
+    """Builds use the Spack of the setup, such as a clone in a cache, not the one of SPACK_ROOT."""
+    set_up_spack(tmp_path / "clone", fortran=sys.executable)
+    finding = needs.spack("box")
+    assert (finding.state, finding.detail) == (
+        "limited",
+        f"{tmp_path}/clone/bin/spack: no such file",
+    )
+
+
 def test_a_spack_whose_fortran_compiler_is_gone_is_limited(spack_root):
     set_up_spack(spack_root, fortran=spack_root / "gone")
     finding = needs.spack("box")

@@ -216,6 +216,9 @@ def test_each_machine_has_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("NIMC_SPACK_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert layout("here").root == tmp_path / "nimc/spack/here"
+    monkeypatch.setenv("NIMC_SPACK_DIR", "own")
+    with pytest.raises(InputError, match="NIMC_SPACK_DIR: 'own' found; allowed: an absolute path"):
+        layout("here")
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "own"))
     assert layout("here").root == tmp_path / "own/here"
     assert layout("here", tmp_path).root == tmp_path / "here"
