@@ -12,7 +12,7 @@ from analysis.questions.presentation import cached_answer
 from analysis.questions.question import columns_of
 from analysis.remedies.dynamic import dynamic_rows, strategy_sentence
 from analysis.remedies.net import Remedy, remedies
-from analysis.remedies.speeds import caveats_of_cases
+from analysis.remedies.speeds import caveats_of_cases, traffic_effects
 from analysis.remedies.standing import Standing, costs_nothing, is_better, with_standings
 from analysis.remedies.throttling import THROTTLING
 from analysis.report.data import RunData
@@ -100,8 +100,8 @@ def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
             **columns_of("lost", row.mean.mapped(lambda ratio: share * (1 - 1 / ratio))),
             "emulated": case_caveats[row.case],
         }
-        for row in run.results
-        if row.role == "effect" and row.baseline == BASELINE and row.mean
+        for row in traffic_effects(run)
+        if row.baseline == BASELINE and row.mean
     ]
 
 

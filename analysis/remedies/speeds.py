@@ -149,19 +149,34 @@ def _common_columns(remedy: _Remedy) -> dict[str, Any]:
     }
 
 
+def traffic_effects(run: RunData) -> list[Result]:
+    """Return the effects of a run, without those whose timetable had no writer.
+
+    Daly's interval may need no writer at a small scale. Without traffic there is no loss, and no
+    remedy.
+    """
+    return [
+        row
+        for row in run.results
+        if row.role == "effect" and (row.pairs == 0 or row.writer_rate_b_s is not None)
+    ]
+
+
 def _application_remedies(run: RunData) -> Iterator[_Remedy]:
     """Yield the remedies that are levels of factors of the application."""
     prices = {
         (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
     }
-    rows = {(row.case, row.arm): row for row in run.results}
+    rows = {(row.case, row.arm): row for row in traffic_effects(run)}
     gains = [contrast for contrast in run.contrasts if contrast.kind == "gain"]
     for gain in gains:
         # A run that a tool wraps is measured for its counts, not for its speed.
         if gain.factor not in REMEDIES or _TOOL_FACTOR in gain.at:
             continue
-        without_remedy = rows[gain.case, gain.against]
-        with_remedy = rows[gain.case, gain.treatment]
+        without_remedy = rows.get((gain.case, gain.against))
+        with_remedy = rows.get((gain.case, gain.treatment))
+        if without_remedy is None or with_remedy is None:
+            continue
         price = prices.get((gain.case, with_remedy.baseline, without_remedy.baseline))
         if price is not None:
             yield _Remedy(
@@ -229,7 +244,7 @@ def _job_remedies(run: RunData) -> Iterator[_Remedy]:
 
     Each is compared with the case whose name comes first, such as `stream@core_spec=0`.
     """
-    effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
+    effects = [row for row in traffic_effects(run) if row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
         # Each family has the cases that differ only in the level of this factor.

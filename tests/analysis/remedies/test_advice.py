@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ from analysis.remedies.standing import Standing, costs_nothing
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from records.checkout import ROOT
+from records.sample import Sample
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import LAMMPS, loaded_run, samples
+from tests.analysis.synthetic import LAMMPS, crossed, loaded_run, samples
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,35 @@ def test_a_run_without_remedies_gets_no_recommendation(tmp_path: Path) -> None:
     ]
     empty = advise([loaded_run(tmp_path / "empty" / "run", [])])
     assert sentences(empty)[0].startswith("No loss can be stated")
+
+
+@pytest.mark.parametrize(
+    ("names", "times"),
+    [
+        (["lammps@nodes={}"], {name.replace("on", "daly"): t for name, t in CORE.effects.items()}),
+        # The levels of a remedy have jobs, and so cases, of their own.
+        ([f"lammps@nodes={{}},core_spec={level}" for level in (0, 1)], {"daly": 1.5, "aa": 1.0}),
+    ],
+)
+def test_a_scale_without_a_writer_has_neither_loss_nor_remedy(
+    names: list[str], times: dict[str, float], tmp_path: Path
+) -> None:
+    """On 4 nodes, the timetable has no writer; on 32 nodes, it has one."""
+
+    def without_writers(sample: Sample) -> Sample:
+        timetable = replace(sample.timetable, writers=0) if sample.timetable else None
+        return replace(sample, writers=[], timetable=timetable)
+
+    case = crossed(replace(CORE, effects=times), {"reserved_cores": 0})
+    runs = []
+    for name in names:
+        runs += map(without_writers, samples(replace(case, name=name.format(4)), pairs=6))
+        runs += samples(replace(case, name=name.format(32)), pairs=6)
+    advised = advise([loaded_run(tmp_path / "run", runs)])
+    (remedy,) = advised.remedies
+    rows = [remedy, *advised.losses, *advised.dynamic]
+    assert {row["case"] for row in rows} <= {name.format(32) for name in names}
+    assert len(advised.losses) == len(names)
 
 
 def _keys(document: object) -> set[str]:
