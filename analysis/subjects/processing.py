@@ -46,7 +46,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
         .group_by("key", tool.replace(_END_BY_TOOL).alias("end"), maintain_order=True)
         .agg(
             spent_s=pl.col("value").sum(),
-            node_count=pl.col("rank").n_unique(),
+            node_count=pl.coalesce(pl.col("nodes").max(), pl.col("rank").n_unique()),
             counters=event.unique().sort(),
         )
     )

@@ -3,6 +3,7 @@
 The true time is given in seconds per GB. A background without traffic is added to it.
 """
 
+import json
 import re
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.subjects.processing import PROCESSOR_TIME
+from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.remedies.made_offload import made_run
 from tests.analysis.synthetic import answered
 
@@ -37,6 +39,26 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
     assert row["cores"] == pytest.approx(3.9e9 * row["cpu_s_b"], rel=0.03)
     assert (row["word"], row["claim"]) == (word, "onload")
     assert row["transport"] == "InfiniBand"
+
+
+def test_counts_of_all_nodes_together_are_means_over_the_nodes(tmp_path):
+    """Jobs of many nodes have one row of each counter for all nodes, with their sum."""
+    run = made_run(tmp_path, 0.12)
+    apart = {row["end"]: row for row in answered(PROCESSOR_TIME, run).to_dicts()}
+    path = run / "counters" / "melt.jsonl"
+    values = {}
+    for count in map(json.loads, path.read_text().splitlines()):
+        values.setdefault((count["key"], count["tool"], count["event"]), []).append(count["value"])
+    together = [
+        counter_row(
+            key, event, sum(node_values), tool=tool, rank=-1, nodes=len(node_values), unit="s"
+        )
+        for (key, tool, event), node_values in values.items()
+    ]
+    write_rows(run, "melt", together)
+    for row in answered(PROCESSOR_TIME, run).to_dicts():
+        for figure in ("cores", "cpu_s_b"):
+            assert row[figure] == pytest.approx(apart[row["end"]][figure])
 
 
 @pytest.mark.parametrize(
