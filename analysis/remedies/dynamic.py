@@ -37,7 +37,7 @@ _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
 def _relative_speeds(run: RunData) -> pl.DataFrame:
-    """Return a row for each remedy of reserved cores and each pair.
+    """Return a row for each remedy that reserves more cores than its reference, and each pair.
 
     Speeds are relative to the speed `off` (without writes) without the remedy.
 
@@ -48,6 +48,8 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     complete = rows.filter("paired", factor=CORES_FACTOR)
+    level, reference = (pl.col(name).cast(pl.Int64) for name in ("level", "reference"))
+    complete = complete.filter(level > reference)
     complete = complete.drop_nulls(["off", "on", "off_with", "on_with"])
     if complete.is_empty():
         return complete

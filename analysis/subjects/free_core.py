@@ -18,6 +18,7 @@ from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.report.data import RunData
 from analysis.samples.columns import read_nested
+from analysis.samples.pairs import factor_level
 from analysis.samples.provenance import hosts_of, mapping_or_empty
 from records.arms import arm_and_levels, arm_of, treatment_name
 from records.kernel_text import cpu_list
@@ -35,21 +36,23 @@ def _short_writes(run: RunData) -> pl.DataFrame:
 
     `free` is its slowdown. `full` is the slowdown under the same writes if all cores are used.
     """
-    results = {(row.case, row.arm): row for row in run.results}
+    effects = [row for row in run.results if row.role == "effect" and arm_of(row.arm).scheduled]
+    rows_with_all_cores = {
+        (row.case, _name_without_cores(row.arm)): row
+        for row in effects
+        if row.factors.get(_CORES_FACTOR) == 0
+    }
     rows = []
-    for row in run.results:
-        arm, levels = arm_and_levels(row.arm)
-        free_cores = levels.pop(_CORES_FACTOR, None)
-        all_cores_arm = treatment_name(arm, levels)
-        all_cores_row = results.get((row.case, all_cores_arm))
-        if row.role != "effect" or not arm_of(row.arm).scheduled:
-            continue
-        if free_cores is None or all_cores_row is None:
+    for row in effects:
+        free_cores = row.factors.get(_CORES_FACTOR)
+        name = _name_without_cores(row.arm)
+        all_cores_row = rows_with_all_cores.get((row.case, name))
+        if not free_cores or all_cores_row is None:
             continue
         rows.append(
             {
                 "case": row.case,
-                "arm": all_cores_arm,
+                "arm": name,
                 "cores": f"{_CORES_FACTOR}={free_cores}",
                 "n": row.pairs,
                 "verdict": row.verdict.value,
@@ -60,6 +63,13 @@ def _short_writes(run: RunData) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _name_without_cores(treatment: str) -> str:
+    """The name of a treatment without its number of free cores, which may be the first level."""
+    arm, levels = arm_and_levels(treatment)
+    levels.pop(_CORES_FACTOR, None)
+    return treatment_name(arm, levels)
 
 
 NOT_THE_FABRIC = "not the fabric"
@@ -127,9 +137,8 @@ def _interrupts(run: RunData) -> pl.DataFrame:
     device_names, counts = _site_devices(run), _interrupt_counts(run)
     rows = []
     for record in _records_with_free_cpus(run).iter_rows(named=True):
-        has_free_cores = _CORES_FACTOR in arm_and_levels(str(record["arm"])).levels
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
-        if not (has_free_cores and record["free_cpus"] and record["node"] in hosts):
+        if not (record["free_cpus"] and record["node"] in hosts):
             continue
         free_cpus = set(cpu_list(record["free_cpus"]))
         interrupts = mapping_or_empty(hosts[record["node"]].get("interrupts"))
@@ -160,16 +169,19 @@ def _interrupts(run: RunData) -> pl.DataFrame:
 
 
 def _records_with_free_cpus(run: RunData) -> pl.DataFrame:
-    """A row for each run that counts and each of its target nodes, with the node's free CPUs.
+    """A row for each run with free cores and each of its target nodes, with the node's free CPUs.
 
-    `rank` is the index of the node in its run. Counts of nodes have the same index.
+    Only runs that count are included. `rank` is the index of the node in its run. Counts of nodes
+    have the same index.
     """
     nested = read_nested(run.path)
     run_rows = nested.frame.with_row_index("row").select("row", "key", "provenance")
     node_conditions = nested.conditions.select(
         "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
     )
-    counted_runs = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
+    counted_runs = run.samples.filter(
+        pl.col("status") == "counts", factor_level(_CORES_FACTOR) != "0"
+    ).select("key", "case")
     return node_conditions.join(run_rows, on="row").join(
         counted_runs, on="key", maintain_order="left"
     )

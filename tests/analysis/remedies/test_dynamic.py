@@ -14,7 +14,7 @@ from analysis.remedies.dynamic import DYNAMIC, STRATEGIES
 from analysis.report.data import RunData
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import SAME_RATE_B_S, sweep, swept
-from tests.analysis.synthetic import LAMMPS, loaded_run, samples
+from tests.analysis.synthetic import LAMMPS, crossed, loaded_run, samples
 
 
 def speeds(run: RunData, share: float, traffic: str = "on") -> list[float]:
@@ -96,6 +96,15 @@ def test_the_picture_has_each_strategy_over_the_share_of_traffic(core: RunData) 
     # Never: 0.5 (1 + 1 / 1.5). Always: 0.5 (1 / 1.05 + 1 / 1.1). Dynamic: 0.5 (1 + 1 / 1.1).
     by_hand = [0.833333, 0.930736, 0.954545]
     assert [speeds[0.5, name] for name in STRATEGIES] == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_fewer_reserved_cores_than_the_first_level_are_no_strategy(tmp_path: Path) -> None:
+    effects = {name.replace("=1", "=0"): time for name, time in CORE.effects.items()}
+    reversed_levels = crossed(replace(CORE, effects=effects), {"reserved_cores": 1})
+    run = loaded_run(tmp_path / "run", samples(reversed_levels, pairs=6))
+    advice = advise([run])
+    assert [row["level"] for row in advice.remedies] == ["0"]
+    assert advice.dynamic == []
 
 
 def test_a_run_without_a_reserved_core_has_no_strategies(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def free_core_run(
     interrupts: Mapping[str, Any] = INTERRUPTS,
     noise: float = 0.001,
     scales: Sequence[int] = (4,),
+    first_level: int = 0,
 ) -> RunData:
+    """Return a run in which treatments whose names have no level reserve `first_level` cores."""
     cases = [
         Case(
             name=f"lammps_scaling@{nodes}",
@@ -49,11 +51,16 @@ def free_core_run(
     runs = [
         replace(
             sample,
-            conditions=[NodeConditions(node=HOST, over_s=1.0, free_cpus="7" * ("@" in sample.arm))],
+            conditions=[
+                NodeConditions(
+                    node=HOST, over_s=1.0, free_cpus="7" * (sample.factors["reserved_cores"] != 0)
+                )
+            ],
         )
         for case in cases
         for sample in samples(
-            crossed(replace(case, transport="InfiniBand"), {"reserved_cores": 0}), pairs=12
+            crossed(replace(case, transport="InfiniBand"), {"reserved_cores": first_level}),
+            pairs=12,
         )
     ]
     record = {"nodes": {HOST: {"interrupts": interrupts}}}

@@ -30,6 +30,27 @@ def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> No
     assert rows["constant"]["free"] == pytest.approx(1.1, abs=0.01)
 
 
+def test_the_free_core_may_be_the_first_level(tmp_path: Path) -> None:
+    """Names of treatments then leave out the free core, and have the level of all cores.
+
+    With the free core, `daly` takes as long as `off`; with all cores, 1.5 times as long.
+    """
+    times = {
+        "daly": 1.0,
+        "aa": 1.0,
+        "off@reserved_cores=0": 1 / CORE_PRICE,
+        "aa@reserved_cores=0": 1 / CORE_PRICE,
+        "daly@reserved_cores=0": 1.5 / CORE_PRICE,
+    }
+    run = free_core_run(tmp_path, times, first_level=1)
+    (row,) = answer(FABRIC, run).to_dicts()
+    names = ("arm", "cores", "word")
+    assert [row[name] for name in names] == ["daly", "reserved_cores=1", "not the fabric"]
+    assert row["full"] == pytest.approx(1.5, abs=0.01)
+    (interrupts,) = answer(INTERRUPTS, run).to_dicts()
+    assert interrupts["n"] == 3 * 12  # runs of the three arms with a free core
+
+
 def test_the_sentences_have_the_level_the_margin_and_what_remains(tmp_path: Path) -> None:
     text = " ".join(sentences_of(FABRIC, answer(FABRIC, free_core_run(tmp_path))))
     assert "reserved_cores=1" in text
