@@ -18,7 +18,7 @@ from analysis.subjects.multirail import (
     published_sentences,
     ratio_limits,
 )
-from records.arms import arm_and_levels, level_text
+from records.arms import level_text
 
 WRITERS_FACTOR = "writer_rail"
 
@@ -27,8 +27,9 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
     """A row per contrast: a policy against the first policy.
 
     MPI's policies without writers come first, then MPI's policies under writers, then the writers'
-    policies. `speed` is the speed at the policy / the speed at the first policy. A gain is already
-    this ratio. A price and the repeatability are ratios of times, so their inverses are used.
+    policies. `arm` is the treatment at the first policy. Its name has the levels of other factors.
+    `speed` is the speed at the policy / the speed at the first policy. A gain is already this
+    ratio. A price and the repeatability are ratios of times, so their inverses are used.
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}
@@ -53,7 +54,7 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
             "n": contrast.pairs,
             "policy": level_text(contrast.level),
             "reference": level_text(contrast.reference),
-            "arm": arm_and_levels(contrast.treatment).arm,
+            "arm": contrast.against,
             "fom": medians.get((contrast.case, contrast.treatment)),
             "fom_reference": medians.get((contrast.case, contrast.against)),
             "margin": run.header.margin,

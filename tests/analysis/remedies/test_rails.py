@@ -22,7 +22,7 @@ from tests.analysis.remedies.made_rails import (
     case,
     rails_run,
 )
-from tests.analysis.synthetic import answered
+from tests.analysis.synthetic import answered, crossed, loaded_run, samples
 
 # Made runs of a multirail campaign, with known truth. Nothing here was measured.
 
@@ -88,6 +88,28 @@ def test_a_pair_is_left_out_if_a_rank_has_no_value(tmp_path: Path) -> None:
         for question in (mpi_calls.CALLS, mpi_calls.POLICY_RATIOS)
     ]
     assert pairs == [[PAIRS - 1] * 2, [PAIRS - 1] * 4]
+
+
+def test_a_policy_has_a_speed_at_each_level_of_the_other_factors(tmp_path: Path) -> None:
+    """nic1 takes 1.1 times as long, with a reserved core 1.3 times, under half the rate 1.2."""
+    times = {
+        "off@mpi_rail=nic1": 1.1,
+        "off@reserved_cores=1": 1.0,
+        "off@mpi_rail=nic1,reserved_cores=1": 1.3,
+        "on": 2.0,
+        "on@mpi_rail=nic1": 2.2,
+        "on@rate=50%": 1.5,
+        "on@rate=50%,mpi_rail=nic1": 1.8,
+    }
+    crossed_case = crossed(
+        replace(case(noise=0.0), effects=times),
+        {"mpi_rail": "default", "reserved_cores": 0},
+        {"rate": "full"},
+    )
+    run = loaded_run(tmp_path / "run", samples(crossed_case, pairs=6))
+    rows = answer(rail_policies.POLICIES, run).to_dicts()
+    slower = {"off": 1.1, "off@reserved_cores=1": 1.3, "on": 1.1, "on@rate=50%": 1.2}
+    assert {row["arm"]: 1 / row["speed"] for row in rows} == pytest.approx(slower)
 
 
 @pytest.mark.parametrize(
