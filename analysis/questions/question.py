@@ -202,7 +202,8 @@ def _with_words(question: Question, table: pl.DataFrame) -> pl.DataFrame:
     too_few = pl.format(f"{{}}, fewer than {plural(MIN_VALUES, 'pair')}", pl.col("n"))
     word, why = pl.lit(INCONCLUSIVE), pl.lit("")
     if question.estimates:
-        why = pl.when(pl.col(f"{main}_low").is_null()).then(too_few).otherwise(why)
+        has_too_few = pl.col(f"{main}_low").is_null() & (pl.col("n") < MIN_VALUES)
+        why = pl.when(has_too_few).then(too_few).otherwise(why)
     # Later limits are handled first, so that the first limit that applies is used.
     for limit in reversed(question.limits):
         holds = limit.holds(main)

@@ -10,11 +10,12 @@ import polars as pl
 
 from analysis.questions.estimators import median, ratio
 from analysis.questions.presentation import section
-from analysis.questions.question import Question, shared
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import CASE_PAIR_COLUMNS
 from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import factor_level
+from analysis.statistics.interval import MIN_VALUES
 from analysis.subjects.multirail import (
     DIFFERENCE_RULE,
     MPI_FACTOR,
@@ -193,7 +194,14 @@ POLICY_RATIOS = Question(
         "floor": ratio("repeated_value", "baseline_value"),
     },
     facts={"n": pl.col("is_complete").sum().cast(pl.Int64), **shared("reference", "margin")},
-    limits=ratio_limits("ratio", "more time", "less time"),
+    limits=(
+        Limit(
+            word=INCONCLUSIVE,
+            condition=pl.col("ratio").is_null() & (pl.col("n") >= MIN_VALUES),
+            why="not every run made such calls",
+        ),
+        *ratio_limits("ratio", "more time", "less time"),
+    ),
     columns=("reference", "floor", "n", "word"),
     headings={
         "kind": "calls",

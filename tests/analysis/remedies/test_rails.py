@@ -112,6 +112,19 @@ def test_a_policy_has_a_speed_at_each_level_of_the_other_factors(tmp_path: Path)
     assert {row["arm"]: 1 / row["speed"] for row in rows} == pytest.approx(slower)
 
 
+def test_calls_that_a_run_never_made_are_not_too_few_pairs(tmp_path: Path) -> None:
+    run = rails_run(tmp_path, case(), pairs=PAIRS)
+    path = run / "counters" / "umt.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["event"].startswith("collective-"):
+            line["value"] = 0.0
+    write_rows(run, "umt", lines)
+    for row in answered(mpi_calls.POLICY_RATIOS, run).filter(kind="collective").to_dicts():
+        assert (row["n"], row["ratio"], row["word"]) == (PAIRS, None, "inconclusive")
+        assert row["why"] == "not every run made such calls"
+
+
 @pytest.mark.parametrize(
     ("speed", "floor", "word"),
     [
