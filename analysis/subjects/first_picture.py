@@ -63,7 +63,7 @@ def first_picture_view(run: RunData) -> View | None:
     on_one_node = cases_on_one_node(run)
     paper_rows = [
         figure_3_rows().get(row.workload)
-        if row.case in on_one_node and writes_as_the_paper(row)
+        if row.case in on_one_node and writes_as_the_paper(run, row)
         else None
         for row in rows
     ]

@@ -15,7 +15,7 @@ from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, shared
 from analysis.report.data import RunData
-from analysis.samples.pairs import extra_figure
+from analysis.samples.pairs import extra_figure, treatment_rows
 from records.arms import arm_of
 from records.sample import Better
 
@@ -74,21 +74,34 @@ def slowdown_of(off: float | None, on: float | None, better: Better) -> float | 
     return off / on if better == "higher" else on / off
 
 
-def writes_as_the_paper(row: Result) -> bool:
+def writes_as_the_paper(run: RunData, row: Result) -> bool:
     """Return whether a treatment writes as the paper did on one node.
 
     The paper wrote and never read, at full rate, from before a run until after it.
     """
-    return arm_of(row.arm).writing == "continuous" and _writes_at_full_rate(row)
+    return arm_of(row.arm).writing == "continuous" and _writes_at_full_rate(run, row)
 
 
-def _writes_at_full_rate(row: Result) -> bool:
+def _writes_at_full_rate(run: RunData, row: Result) -> bool:
     """Return whether a row is an effect of writes at full rate.
 
     The writes may be continuous or follow a timetable, as in the paper's experiments at scale.
     """
-    has_full_rate = row.factors.get("rate", "full") == "full"
-    return row.role == "effect" and has_full_rate and row.direction in (None, "write")
+    return row.role == "effect" and row.direction in (None, "write") and not _is_slowed(run, row)
+
+
+def _is_slowed(run: RunData, row: Result) -> bool:
+    """Return whether any writer of a treatment was to write at less than full rate.
+
+    Its rate is a level of the factor `rate`, or the campaign's `injector.rate`.
+    """
+    treatments = run.cached(
+        "treatments at less than full rate",
+        lambda: (
+            run.samples.filter(pl.col("asked_b_s").is_not_null()).select("case", "arm").unique()
+        ),
+    )
+    return not treatment_rows(treatments, row.case, row.arm).is_empty()
 
 
 def cases_on_one_node(run: RunData) -> list[str]:
@@ -115,7 +128,9 @@ def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
 def _estimates(run: RunData) -> pl.DataFrame:
     """A row per effect of writes at full rate, if it has at least five runs a side."""
     rows = []
-    for row in filter(_writes_at_full_rate, run.results):
+    for row in run.results:
+        if not _writes_at_full_rate(run, row):
+            continue
         off, on = (runs["fom"].to_list() for runs in runs_of_both_arms(run, row))
         estimates = paper_estimates(off, on, row.better)
         if estimates["of_best"] is None:

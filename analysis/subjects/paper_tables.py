@@ -40,7 +40,7 @@ def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow
     for workload, published_rows in published.items():
         for row in run.results:
             is_comparable = row.workload == workload and row.case in on_one_node
-            if is_comparable and row.slowdown and writes_as_the_paper(row):
+            if is_comparable and row.slowdown and writes_as_the_paper(run, row):
                 rows.append(_measured_row(run, row))
                 is_measured = True
         rows += [_published_row(published_row) for published_row in published_rows]

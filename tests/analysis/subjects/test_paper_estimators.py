@@ -1,5 +1,6 @@
 """Tests the estimators of Groves, Grant and Arnold; all figures are worked out by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
     best = {"off_best": 10.0, "on_best": 20.0, "of_best": 2.0, "best_against_median": 2.2}
     expected = means | best | {"off_sd": (6 / 9) ** 0.5, "on_sd": (18 / 9) ** 0.5}
     assert {name: row[name] for name in expected} == pytest.approx(expected)
+
+
+def test_writes_at_less_than_full_rate_have_no_estimators_of_the_paper(tmp_path: Path) -> None:
+    at_full_rate = runs("lammps", OFF_S, ON_S)
+    slowed = [
+        replace(sample, writers=[replace(writer, asked_b_s=4e9) for writer in sample.writers])
+        for sample in runs("hpccg", OFF_S, ON_S)
+    ]
+    rows = answer(ESTIMATORS, load(tmp_path, at_full_rate, slowed))
+    assert rows["case"].to_list() == ["lammps"]
 
 
 @pytest.mark.parametrize("arm", ["daly", "constant"])
