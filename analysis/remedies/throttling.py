@@ -157,16 +157,25 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     )
 
 
-#: Names of estimates that are valid only if a line fits the loss.
+#: The rates at which the loss equals the price of the cores, and above which the cores help.
 _CROSSINGS = ("crossover_b_s", "same_rate_b_s")
 #: A line fits if the interval of the curvature contains 0.
 _LINE_FITS = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
 
 
 def _crossings_where_a_line_fits(table: pl.DataFrame) -> pl.DataFrame:
-    """Set the rates of `_CROSSINGS` to null unless a line fits."""
-    crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
-    return table.with_columns(pl.when(_LINE_FITS).then(pl.col(crossings)))
+    """Set the rates of `_CROSSINGS` to null unless a line fits.
+
+    The second rate compares two sweeps, so a line must fit both.
+    """
+    family = ["case", "arm", "others"]
+    sweeps = table.select(*family, reserved="cores", fits_with=_LINE_FITS).unique()
+    table = table.join(sweeps, on=[*family, "reserved"], how="left", maintain_order="left")
+    crossover, same_rate = (pl.col(name, f"{name}_low", f"{name}_high") for name in _CROSSINGS)
+    return table.with_columns(
+        pl.when(_LINE_FITS).then(crossover),
+        pl.when(_LINE_FITS & pl.col("fits_with")).then(same_rate),
+    ).drop("others", "cores", "fits_with")
 
 
 THROTTLING = Question(
@@ -176,7 +185,8 @@ THROTTLING = Question(
     " slowdown - 1. In each pair, a line through the origin is fitted to the loss over the rate"
     " that the writers reached. The loss per byte written is the centre of the slopes of the pairs."
     " If a line fits, the table has the rate at which the loss equals the price of the reserved"
-    " cores, and the rate above which the application is faster with them.",
+    " cores. If a line fits with these cores, too, the table has the rate above which the"
+    " application is faster with them.",
     rows=_comparisons,
     by=("case", "arm", "at", "reserved"),
     estimates={
@@ -185,7 +195,7 @@ THROTTLING = Question(
         "crossover_b_s": crossover("slope", "price", "highest_b_s"),
         "same_rate_b_s": crossover("slope_saved", "price", "highest_b_s"),
     },
-    facts=shared("highest_b_s", "unit", "bandwidth", "per"),
+    facts=shared("highest_b_s", "unit", "bandwidth", "per", "others", "cores"),
     postprocess=_crossings_where_a_line_fits,
     limits=(
         Limit(word="yes", condition=_LINE_FITS),

@@ -109,6 +109,23 @@ def test_a_curved_loss_has_no_crossover(tmp_path: Path) -> None:
     assert straight["word"] == "yes"
 
 
+def test_a_curved_loss_with_the_cores_leaves_only_the_crossover_with_their_price(
+    tmp_path: Path,
+) -> None:
+    """Without the core, a line fits the loss. With it, the loss grows with the square of the rate.
+
+    The application is as fast with it where 0.3 x = 1.2 + 0.1 x^2 / 7.2, which is at 5.3 GB/s. Two
+    lines would give 5.6 GB/s.
+    """
+    bent_case, straight_case = sweep(noise=0.001, square=1 / 3), sweep(noise=0.001)
+    bent = {name: time for name, time in bent_case.effects.items() if "cores" in name}
+    mixed = replace(straight_case, effects={**straight_case.effects, **bent})
+    row, with_core = rows_of(tmp_path, swept(mixed, pairs=10))
+    assert (row["word"], with_core["word"]) == ("yes", "no")
+    assert row["crossover_b_s"] == pytest.approx(CROSSOVER_B_S, rel=0.03)
+    assert [row[f"same_rate_b_s{end}"] for end in ("", "_low", "_high")] == [None] * 3
+
+
 def test_one_rate_is_no_sweep_and_five_pairs_no_slope(tmp_path: Path) -> None:
     case = sweep()
     effects = {name: time for name, time in case.effects.items() if "rate=" not in name}
