@@ -13,7 +13,7 @@ from analysis.effects.power import MAX_PAIRS, pairs_to_decide
 from analysis.effects.result import Result, Verdict
 from analysis.report.data import RunData
 from analysis.report.sentences import REDUCE_SCATTER, SENTENCES, WEIGH_REMEDIES
-from analysis.report.words import case_and_arm, traffic_words, utc_text
+from analysis.report.words import case_and_arm, changed_factors, traffic_words, utc_text
 from analysis.samples.provenance import all_hosts
 from analysis.statistics.evidence import pairs_of_next_interim
 from analysis.statistics.interval import ends_text, estimate_text
@@ -262,7 +262,7 @@ def _action(row: Result, effects: Sequence[Result], header: RunHeader) -> str:
         return f"see why {plural(row.rejected, 'run')} did not count, then {action}"
     if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
         return f"prove the writes: {Note.UNPROVEN.remedy}"
-    if verdict is Verdict.CONTENTION and any(_is_remedy(effect) for effect in effects):
+    if verdict is Verdict.CONTENTION and _have_remedies(effects):
         return WEIGH_REMEDIES
     return action
 
@@ -275,9 +275,12 @@ def _is_undecided(row: Result) -> bool:
     return row.verdict is Verdict.INCONCLUSIVE or may_exceed_control
 
 
-def _is_remedy(row: Result) -> bool:
+def _have_remedies(effects: Sequence[Result]) -> bool:
     """Return whether an effect has writers at a lower rate, or the application at another level."""
-    return "rate" in arm_and_levels(row.arm).levels or bool(arm_and_levels(row.baseline).levels)
+    changed = changed_factors((row.case, row.arm) for row in effects)
+    return any("rate" in factors for factors in changed.values()) or any(
+        arm_and_levels(row.baseline).levels for row in effects
+    )
 
 
 def _more_pairs_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from analysis.display import figures
 from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval, ends_text
+from records.arms import arm_and_levels, arm_of
 from records.groups import grouped
 from records.notes import merged_concurrent_runs, remedy_of
 from records.units import SECONDS, percentage
@@ -70,6 +71,24 @@ def notes_of(rows: Sequence[Result]) -> list[str]:
 def case_and_arm(row: Result) -> str:
     """The case, with the treatment if it is not `on`."""
     return row.case if row.arm == "on" else f"{row.case} {row.arm}"
+
+
+def changed_factors(treatments: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+    """Case and treatment -> the factors that are not at their first levels.
+
+    Names of treatments leave out first levels, but of rates they leave out `full`. So a rate that
+    all effects of a case have in their names is the first level.
+    """
+    levels = {(case, name): arm_and_levels(name).levels for case, name in treatments}
+    rates = grouped(
+        (case, named.get("rate"))
+        for (case, name), named in levels.items()
+        if not arm_of(name).silent
+    )
+    return {
+        (case, name): named.keys() - ({"rate"} if len(set(rates[case])) == 1 else set())
+        for (case, name), named in levels.items()
+    }
 
 
 def breakable_name(treatment: str) -> Markup:

@@ -30,6 +30,7 @@ from analysis.report.plots import (
     thin_line_caption,
 )
 from analysis.report.sections import Section
+from analysis.report.words import changed_factors
 from analysis.statistics.interval import estimate_text
 from analysis.subjects.paper import FIGURE_3_MACHINE, PAPER_NAMES, figure_3_rows
 from analysis.subjects.paper_estimators import cases_on_one_node, writes_as_the_paper
@@ -57,7 +58,10 @@ def first_picture_view(run: RunData) -> View | None:
     longest = max(map(len, label_lines), default=0)
     if len(rows) > _MAX_EFFECTS or longest > _MAX_LINE_CHARACTERS:
         effect_counts = Counter(row.case for row in rows)
-        rows = [row for row in rows if effect_counts[row.case] == 1 or _has_first_levels(row)]
+        changed = changed_factors((row.case, row.arm) for row in rows)
+        rows = [
+            row for row in rows if effect_counts[row.case] == 1 or not changed[row.case, row.arm]
+        ]
     if not rows:
         return None
     on_one_node = cases_on_one_node(run)
@@ -82,11 +86,6 @@ def first_picture_view(run: RunData) -> View | None:
         ],
         published_machine=FIGURE_3_MACHINE,
     )
-
-
-def _has_first_levels(row: Result) -> bool:
-    """Return whether all factors of a treatment are at their first levels, which its name omits."""
-    return not arm_and_levels(row.arm).levels
 
 
 def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:

@@ -25,11 +25,10 @@ from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.report.data import RunData, hosts_of_targets
-from analysis.report.words import size_text
+from analysis.report.words import changed_factors, size_text
 from analysis.samples.counts import role_medians_with_baselines
 from analysis.statistics import evidence
 from analysis.statistics.interval import holm
-from records.arms import arm_and_levels
 
 Values = NDArray[np.float64]
 
@@ -40,7 +39,7 @@ _INSIDE_SHARE = 1 / 8
 _BEYOND_MULTIPLE = 2
 #: Largest chance that at least one of a run's statements of the same kind is wrong.
 _ERROR_LEVEL = 0.05
-#: Factors whose levels make up a cell.
+#: Factors whose levels make up a cell. All other factors have their first levels.
 _CELL_FACTORS = {"footprint", "working_set"}
 _CELL_COLUMNS = ["case", "working_set_b", "footprint_b"]
 _WORKING_SET_COLUMNS = ["case", "working_set", "working_set_b"]
@@ -71,10 +70,16 @@ def _runs_under_writes(run: RunData) -> pl.DataFrame:
         return pl.DataFrame()
     names = ("fom", "fom_better", "writers", "nodes", "working_set_b", "footprint_b")
     runs = runs_that_count(run.samples, *names, "writer_rate_b_s")
-    compared_arms = [arm for arm in runs["arm"].unique() if _varies_only_cells(arm)]
+    changed = changed_factors(runs.select("case", "arm").unique().iter_rows())
+    compared = [key for key, factors in changed.items() if factors <= _CELL_FACTORS]
+    compared_treatments = pl.DataFrame(
+        compared, {"case": pl.String, "arm": pl.String}, orient="row"
+    )
     target_count = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
     writers_per_target = (pl.col("writers") / target_count).ceil().cast(pl.Int64)
-    runs = runs.filter(pl.col("arm").is_in(compared_arms)).with_columns(
+    runs = runs.join(
+        compared_treatments, on=["case", "arm"], how="semi", maintain_order="left"
+    ).with_columns(
         # A sample has the footprint of one writer. Here, it is summed over the target's writers.
         footprint_b=pl.col("footprint_b") * writers_per_target
     )
@@ -90,11 +95,6 @@ def _runs_under_writes(run: RunData) -> pl.DataFrame:
         footprint=_size_texts("footprint_b"),
         **_caches(run),
     ).sort(*_CELL_COLUMNS, "block", "pair")
-
-
-def _varies_only_cells(arm: str) -> bool:
-    """Return whether a treatment has the first levels of all factors except `_CELL_FACTORS`."""
-    return arm_and_levels(arm).levels.keys() <= _CELL_FACTORS
 
 
 def _size_texts(column: str) -> pl.Expr:

@@ -568,9 +568,10 @@ def test_rejected_runs_that_put_a_case_in_doubt_are_named_in_the_first_sentence(
             {"verdict": Verdict.CONTENTION, "baseline": "off@reserved_cores=1"},
             "`nimc advise a --traffic-share 30%`",
         ),
+        # The only rate of a case is no remedy.
         (
             {"verdict": Verdict.CONTENTION, "arm": "on@rate=25%"},
-            "`nimc advise a --traffic-share 30%`",
+            "`nimc run throttling --machine",
         ),
     ],
 )
@@ -579,6 +580,13 @@ def test_the_next_step_follows_from_the_results_and_has_its_time(
 ) -> None:
     row = _effect(run, **{"slowdown": Estimate(1.0, 0.8, 1.25), **changes})
     assert step in next_step([row], header(), commands("a"), {"lammps": 90.0})
+
+
+def test_a_lower_rate_beside_another_one_is_a_remedy(run: RunData) -> None:
+    contention = {"verdict": Verdict.CONTENTION, "slowdown": Estimate(1.2, 1.1, 1.3)}
+    rows = [_effect(run, arm=arm, **contention) for arm in ("on@rate=50%", "on@rate=25%")]
+    step = next_step(rows, header(), commands("a"), {"lammps": 90.0})
+    assert "`nimc advise a --traffic-share 30%`" in step
 
 
 def test_the_time_of_a_pair_is_that_of_the_blocks_of_its_case(run: RunData) -> None:

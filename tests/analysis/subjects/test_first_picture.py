@@ -65,3 +65,19 @@ def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
     (plot,) = view.pictures
     svg = plot.svg("s")
     assert {text for text in texts(svg) if "stream" in text or "=" in text} == labels
+
+
+def test_the_only_rate_of_a_case_is_its_first_level(tmp_path: Path) -> None:
+    """Names have every rate but the full one. More effects than fit are left out by their names."""
+    stream_runs = runs("stream", OFF_B_S, ON_B_S, "B/s")
+    names = ["on@rate=50%", *(f"on@rate=50%,message={size}" for size in range(12))]
+    slow_writes = [
+        replace(sample, arm=name, key=f"{sample.key}{name}")
+        for sample in stream_runs
+        if sample.arm == "on"
+        for name in names
+    ]
+    baselines = [sample for sample in stream_runs if sample.arm != "on"]
+    view = first_picture_view(load(tmp_path, [*baselines, *slow_writes]))
+    assert view is not None
+    assert {text for text in texts(view.pictures[0].svg("s")) if "=" in text} == {"rate=50%"}

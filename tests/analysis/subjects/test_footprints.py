@@ -30,6 +30,29 @@ def test_a_planted_cause_is_named(planted, everywhere):
     assert word_counts(planted, everywhere, 6) == Counter({planted: 6})
 
 
+@pytest.mark.parametrize("rates", [["50%"], ["full", "50%"]])
+def test_the_only_rate_is_compared_and_lower_ones_are_not(rates):
+    """Names of treatments have every rate but the full one."""
+
+    def run_at(rates):
+        run = planted_run(MEMORY, True, 1)
+        arm, key = pl.col("arm"), pl.col("key")
+        silent = run.samples.filter(pl.col("role") != "effect")
+        writing = run.samples.filter(role="effect")
+        at_rates = [
+            writing
+            if rate == "full"
+            else writing.with_columns(arm + f",rate={rate}", key + f",rate={rate}")
+            for rate in rates
+        ]
+        run.samples = pl.concat([silent, *at_rates])
+        return answer(CAUSES, run)
+
+    rows = run_at(rates)
+    assert cause(rows) == MEMORY
+    assert rows.equals(run_at(["full"]))
+
+
 def test_five_pairs_name_nothing():
     rows = answer(CAUSES, planted_run(CACHE_AND_MEMORY, True, 1, pairs=5))
     assert cause(rows) == INCONCLUSIVE
