@@ -251,8 +251,12 @@ def _break_even_text(row: Remedy) -> str:
     """Return the shares of time with traffic at which a remedy is worth its price."""
     if costs_nothing(row):
         return "at any share"
-    crossing = crossing_text(row, "break_even", "%")
-    return f"from {crossing} on" if row["break_even"] is not None else f"({crossing})"
+    crossing, low, high = (row[f"break_even{end}"] for end in ("", "_low", "_high"))
+    if low is None and high is None:
+        # Unpaired remedies have no break-even.
+        return "from an unknown share on"
+    text = crossing_text(row, "break_even", "%")
+    return f"from {text} on" if crossing is not None else f"({text})"
 
 
 def _first_texts(texts: Sequence[str]) -> str:

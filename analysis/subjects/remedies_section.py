@@ -54,7 +54,9 @@ def advice_view(runs: Sequence[RunData]) -> View | None:
             next_allocation=None
             if row["next_allocation_low"] is None
             else Interval(row["next_allocation_low"], row["next_allocation_high"]),
-            break_even=crossing_text(row, "break_even", "%") if row["price"] else "",
+            break_even=crossing_text(row, "break_even", "%")
+            if row["price"] and row["paired"]
+            else "",
         )
         for row in advice.remedies
     ]

@@ -254,6 +254,19 @@ def test_recommended_and_undecided_remedies_are_named(
     assert _sentences(remedies=rows)[1:] == [recommended, undecided]
 
 
+def test_an_unpaired_remedy_is_worth_its_price_from_an_unknown_share_on() -> None:
+    """Its break-even is not measured, so no more runs would decide it."""
+    unpaired = columns_of("break_even", None) | columns_of("net", Estimate(1.2, 1.1, 1.3))
+    rows = [_row(Standing.BETTER, **{**unpaired, "recommended": stated}) for stated in (1, 0)]
+    recommended, conditional = (_sentences(remedies=[row])[1] for row in rows)
+    name = "reserved_cores=1 for melt under on"
+    assert recommended == (
+        f"Recommended: {name}, 20.0 % [10.0, 30.0] more work, worth its price from an unknown"
+        " share on."
+    )
+    assert conditional.endswith(f"(--traffic-share): {name}, from an unknown share on.")
+
+
 def test_a_remedy_costs_nothing_if_its_break_even_is_zero() -> None:
     highs = (0.0, None, 1.0)
     free = [costs_nothing({"price": 1.1, "break_even_high": high}) for high in highs]

@@ -15,7 +15,7 @@ from analysis.subjects.remedies_section import TIMES
 from tests.analysis.drawn import plain, shown
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import loaded_run, samples
+from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 PAIRS = 8
 
@@ -84,3 +84,17 @@ def test_emulation_is_marked_and_the_data_hold_the_advice(tmp_path: Path) -> Non
     (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "advice.json"]
     document = json.loads(file.read_text())
     assert [remedy["recommended"] for remedy in document["remedies"]] == [False]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_unpaired_remedy_has_no_break_even(tmp_path: Path) -> None:
+    """It has a price: with the core, runs without writes take 1.1 times as long."""
+    cases = [
+        replace(LAMMPS, name=f"lammps@core_spec={level}", base=base)
+        for level, base in ((0, 10.0), (1, 11.0))
+    ]
+    runs = [sample for case in cases for sample in samples(case, blocks=3, pairs=4)]
+    (row,) = rows_of(render([loaded_run(tmp_path / "run", runs)]), 'id="advice"')
+    assert row[1].endswith("unpaired")
+    assert row[2].startswith("1.10")
+    assert row[6] == ""
