@@ -112,7 +112,7 @@ def sentences(advice: Advice) -> list[str]:
     """Return three sentences: what is lost, what is recommended, and what is not decided."""
     return [
         _loss_sentence(advice),
-        _recommendation_sentence(advice.remedies),
+        _recommendation_sentence(advice),
         _undecided_sentence(advice.remedies),
     ]
 
@@ -127,8 +127,8 @@ def dynamic_reservation_lines(advice: Advice) -> list[str]:
         ((row["run"], row["case"], row["remedy"], row["at"]), row) for row in advice.dynamic
     )
     fastest = [max(rows, key=lambda row: row["rate_b_s"] or 0.0) for rows in rows_of_cores.values()]
-    lines = [strategy_sentence(row, share) for row in fastest]
-    return [line for line in lines if line]
+    sentences_of_cores = [(row, strategy_sentence(row, share)) for row in fastest]
+    return [f"{text}{_run_text(row, advice)}" for row, text in sentences_of_cores if text]
 
 
 def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
@@ -175,17 +175,17 @@ def _loss_sentence(advice: Advice) -> str:
     if advice.traffic_share is not None:
         time = f"{percentage(advice.traffic_share, '.3g')} of the time (assumed)"
     rate = "" if largest["rate_b_s"] is None else f" ({quantity(largest['rate_b_s'], 'B/s', 3)})"
-    emulated = " [emulated]" if largest["emulated"] else ""
     comparison = f", the most among {cases_text}" if len(losses) > 1 else ""
     doubt = "; its pairs do not determine the mean more precisely" if lost_low < 0 else ""
     return (
-        f"With traffic {time}, {largest['traffic']}{rate}{emulated} costs {largest['case']}"
-        f" on average {added} [{added_low}, {added_high}] more node-hours per 100{comparison}"
-        f"{doubt}."
+        f"With traffic {time}, {largest['traffic']}{rate}{_emulation_text(largest)} costs"
+        f" {largest['case']}{_run_text(largest, advice)} on average"
+        f" {added} [{added_low}, {added_high}] more node-hours per 100{comparison}{doubt}."
     )
 
 
-def _recommendation_sentence(rows: Sequence[Remedy]) -> str:
+def _recommendation_sentence(advice: Advice) -> str:
+    rows = advice.remedies
     if not rows:
         return "No remedy was tried, so none is recommended."
     better = _with_standing(rows, Standing.BETTER)
@@ -200,16 +200,19 @@ def _recommendation_sentence(rows: Sequence[Remedy]) -> str:
     conditional = [row for row in rows if is_better(row) and not row["recommended"]]
     sections = {
         "Recommended": [
-            f"{_remedy_name(row)}, {_more_work_text(row)}, worth its price {_break_even_text(row)}"
+            f"{_remedy_name(row, advice)}, {_more_work_text(row)},"
+            f" worth its price {_break_even_text(row)}"
             for row in recommended
         ],
         "Worth its price where traffic takes enough of the time (--traffic-share)": [
-            f"{_remedy_name(row)}, {_break_even_text(row)}" for row in conditional
+            f"{_remedy_name(row, advice)}, {_break_even_text(row)}" for row in conditional
         ],
         "Shown to cost more than it gains": [
-            f"{_remedy_name(row)}, {_more_work_text(row)}" for row in worse
+            f"{_remedy_name(row, advice)}, {_more_work_text(row)}" for row in worse
         ],
-        "Helps the application by delaying the writes": sorted({row["remedy"] for row in delaying}),
+        "Helps the application by delaying the writes": sorted(
+            {f"{row['remedy']}{_emulation_text(row)}" for row in delaying}
+        ),
     }
     parts = [] if recommended or conditional else ["No remedy is recommended"]
     parts += [f"{heading}: {_first_texts(texts)}" for heading, texts in sections.items() if texts]
@@ -234,9 +237,22 @@ def _undecided_sentence(rows: Sequence[Remedy]) -> str:
     return f"{sentence}."
 
 
-def _remedy_name(row: Remedy) -> str:
-    """Return the name of a remedy with case and traffic: `reserved_cores=1 for stream under on`."""
-    return f"{row['remedy']} for {row['case']} under {row['traffic']}"
+def _remedy_name(row: Remedy, advice: Advice) -> str:
+    """Return the name of a remedy with case and traffic: `reserved_cores=1 for stream under on`.
+
+    It says if the traffic was emulated, and names the run if the advice is from several runs.
+    """
+    name = f"{row['remedy']} for {row['case']} under {row['traffic']}"
+    return f"{name}{_emulation_text(row)}{_run_text(row, advice)}"
+
+
+def _emulation_text(row: Mapping[str, Any]) -> str:
+    return " [emulated]" if row["emulated"] else ""
+
+
+def _run_text(row: Mapping[str, Any], advice: Advice) -> str:
+    """Return the name of a row's run in brackets; empty if the advice is from one run."""
+    return f" (run {row['run']})" if len(advice.runs) > 1 else ""
 
 
 def _more_work_text(row: Remedy) -> str:

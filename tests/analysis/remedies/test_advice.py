@@ -254,6 +254,27 @@ def test_recommended_and_undecided_remedies_are_named(
     assert _sentences(remedies=rows)[1:] == [recommended, undecided]
 
 
+def test_sentences_mark_emulated_traffic_and_name_the_run_among_several() -> None:
+    real, emulated = {"run": "a", "emulated": []}, {"run": "b", "emulated": ["soft-RoCE"]}
+    advice = Advice(
+        machine="m",
+        runs=["a", "b"],
+        traffic_share=None,
+        losses=[_loss("c", 0.1, 0.05, 0.15) | emulated, _loss("d", 0.05, 0.01, 0.1) | real],
+        remedies=[
+            _row(standing, **source)
+            for standing in (Standing.WORSE, Standing.SLOWER_WRITES)
+            for source in (real, emulated)
+        ],
+        sweeps=[],
+    )
+    lost, remedies, _ = sentences(advice)
+    assert " [emulated] costs c (run b) on average " in lost
+    name, less = "reserved_cores=1 for melt under on", "10.0 % [5.0, 20.0] less work"
+    assert f"gains: {name} (run a), {less}; {name} [emulated] (run b), {less}. " in remedies
+    assert remedies.endswith("writes: reserved_cores=1; reserved_cores=1 [emulated].")
+
+
 def test_an_unpaired_remedy_is_worth_its_price_from_an_unknown_share_on() -> None:
     """Its break-even is not measured, so no more runs would decide it."""
     unpaired = columns_of("break_even", None) | columns_of("net", Estimate(1.2, 1.1, 1.3))

@@ -3,6 +3,7 @@
 Speeds of the made runs are worked out by hand.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,13 +79,17 @@ def test_the_core_is_reserved_above_the_rate_at_which_both_are_as_fast(rates: Ru
     assert rows["on"]["from_b_s"] == pytest.approx(SAME_RATE_B_S, rel=0.03)
 
 
-def test_the_speed_is_marked_as_computed_and_compared_with_never_and_always(core: RunData) -> None:
+def test_the_speed_is_marked_as_computed_and_compared_with_never_and_always(
+    core: RunData, rates: RunData
+) -> None:
     (line,) = dynamic_reservation_lines(advise([core], 0.2))
     assert line == (
         "lammps, reserved_cores=1 only under traffic (computed): with on 20 % of the time, the"
         " speed is 98.2 % [98.2, 98.2] of that without traffic; never reserved 93.3 % [93.3, 93.3],"
         " always 94.4 % [94.4, 94.4]"
     )
+    lines = dynamic_reservation_lines(advise([core, rates], 0.2))
+    assert [re.search(r"\(run (.*)\)$", line)[1] for line in lines] == ["synthetic-run"] * 2
 
 
 def test_the_picture_has_each_strategy_over_the_share_of_traffic(core: RunData) -> None:
