@@ -78,9 +78,11 @@ picture: $(DEV)
 lock:
 	UPGRADE=$(UPGRADE) sh scripts/lock.sh
 
-# The mark names the extras of the last set-up; one that it lacks is installed.
-ifneq ($(filter-out $(shell cat $(READY) 2>/dev/null),$(NIMC_EXTRAS)),)
-.PHONY: $(READY)
+# These files name the checkout's folder and the extras of the last set-up. A copied checkout is set
+# up anew; an extra that is not named is installed.
+named = $(shell cat .venv/.folder $(READY) 2>/dev/null)
+ifneq ($(filter-out $(named),$(CURDIR) $(NIMC_EXTRAS)),)
+.PHONY: $(READY) $(DEV)
 endif
 
 SETUP = $(wildcard requirements/*.lock) pyproject.toml scripts/setup.sh scripts/pythonpath_last.pth

@@ -17,6 +17,14 @@ for name in "$@"; do
     }
 done
 
+# Neither make nor Slurm's configuration can quote such a path, and venv refuses a colon.
+checkout=$(pwd -P)
+case $checkout in *[[:space:]:#%\$\"\']*)
+    echo "setup: the checkout is in '$checkout': allowed are paths without spaces, quotes and any of :#%\$" >&2
+    exit 2
+    ;;
+esac
+
 suitable() { # suitable PYTHON...: prints the first one that is at least 3.10 and has venv
     for candidate in "$@"; do
         if "$candidate" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' \
@@ -42,9 +50,13 @@ unset PYTHONPATH
 PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK
 venv=.venv
+# Programs in .venv name its folder: those of a copied checkout would run the code of the original.
+folder=$(cat "$venv/.folder" 2>/dev/null) || folder=
 rm -f "$venv/.ready"
 # --clear: an earlier set-up may have been interrupted, or its Python removed or replaced.
-"$venv/bin/python" -c 'import pip' 2>/dev/null || "$python" -m venv --clear "$venv"
+{ [ "$folder" = "$checkout" ] && "$venv/bin/python" -c 'import pip' 2>/dev/null; } ||
+    "$python" -m venv --clear "$venv"
+echo "$checkout" >"$venv/.folder"
 echo "setup: installs into $PWD/$venv; the first time takes a minute or two"
 for name in base "$@"; do
     echo "setup: packages of $name: $(grep -c == "requirements/$name.lock")"

@@ -110,6 +110,7 @@ def setup_after_pip(tmp_path: Path, printed: str) -> subprocess.CompletedProcess
         shutil.copy(ROOT / name, tmp_path / name)
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
+    (tmp_path / ".venv" / ".folder").write_text(f"{tmp_path}\n")
     has_pip = '[ "$1" = -c ] && exit 0'
     python.write_text(f"#!/bin/sh\n{has_pip}\ncat >&2 <<'END'\n{printed}\nEND\nexit 1\n")
     python.chmod(0o755)
@@ -183,6 +184,7 @@ def test_setup_makes_its_environment_anew_if_it_is_not_complete(tmp_path, withou
         shutil.copy(ROOT / name, tmp_path / name)
     bin_folder = tmp_path / ".venv" / "bin"
     bin_folder.mkdir(parents=True)
+    (bin_folder.parent / ".folder").write_text(f"{tmp_path}\n")
     (bin_folder / "python3").symlink_to(tmp_path / "apps" / "python3")
     for name in ("python", Path(sys.executable).resolve().name):
         (bin_folder / name).symlink_to("python3")
@@ -244,6 +246,8 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("requirements", "conductor/mpi_put"):
         shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".folder").write_text(f"{tmp_path}\n")
     log, last = tmp_path / "installed", "for last; do :; done; echo $last"
     lines = {"python": f'{last} >>"{log}"', "nimc": ":", "mpicc": f'{last} >>"{log}"'}
     for name, line in lines.items():
@@ -275,6 +279,45 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
     assert installed(".venv/.dev") == all_extras
     assert installed("campaign") == []
     assert installed(".venv/.dev") == []
+
+
+@pytest.mark.parametrize("target", [".venv/.ready", ".venv/.dev"])
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_copied_checkout_is_set_up_anew(tmp_path, target, is_copy):
+    """The programs in its .venv would run the code of the checkout that was copied."""
+    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh", "scripts/pythonpath_last.pth"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    environment = tmp_path / ".venv"
+    environment.mkdir()
+    for name, text in {".ready": "wheels ucx", ".dev": "", ".folder": str(tmp_path)}.items():
+        (environment / name).write_text(f"{text}\n")
+    if is_copy:
+        (environment / ".folder").write_text("/home/user/nimc\n")
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n[ "$1" = -c ] || {{ echo "$@" >{log}; exit 1; }}\n')
+    python.chmod(0o755)
+    (environment / "bin").mkdir()
+    (environment / "bin" / "python").symlink_to(python)
+    variables = {"PATH": os.environ["PATH"], "PYTHON": str(python), "CC": "true"}
+    subprocess.run(["make", target], cwd=tmp_path, check=False, env=variables)
+    assert log.exists() == is_copy
+    if is_copy:
+        assert log.read_text() == "-m venv --clear .venv\n"
+
+
+@pytest.mark.parametrize("name", ["a b", "50%", "user's"])
+def test_setup_refuses_a_path_that_make_and_slurm_cannot_quote(tmp_path, name):
+    """GNU make cut such a path in the middle when it built `mpi_put`."""
+    (tmp_path / name / "scripts").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / name / "scripts")
+    command = ["sh", str(tmp_path / name / "scripts" / "setup.sh")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"'{tmp_path}/{name}'" in done.stderr
+    assert [path.name for path in (tmp_path / name).iterdir()] == ["scripts"]
 
 
 def test_pages_name_locks_and_extras_that_exist():
