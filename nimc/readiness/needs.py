@@ -332,7 +332,7 @@ def slurm(
 
 
 def hardware_limits(node: Host) -> Iterator[HostFinding]:
-    """Yield the properties of a host's hardware that limit what can be measured on it."""
+    """Yield the properties of a host, and its limits, that limit what can be measured on it."""
     if host.processor_family(node.processor) is None:
         processor = host.processor_words(node.processor)
         detail = f"{processor} ({node.cpu_model}) is in no table: tools choose no counters for it"
@@ -342,6 +342,13 @@ def hardware_limits(node: Host) -> Iterator[HostFinding]:
         detail = f"{size} of cache in front of the memory: writes and applications reach it first"
         remedy = "flat mode in the firmware makes it memory of its own"
         yield fault_finding("memory-side cache", detail, remedy)
+    if node.cpu_quota is not None and node.cpu_quota < len(node.usable_cpus):
+        detail = (
+            f"a control group allows the time of {node.cpu_quota:g} of {len(node.usable_cpus)}"
+            " CPUs: the kernel pauses an application that uses more"
+        )
+        remedy = "remove the limit (cpu.max, cpu.cfs_quota_us; --cpus of a container)"
+        yield fault_finding("CPU quota", detail, remedy)
 
 
 def shared_host_hardware_limits(machine: Machine, this_host: Host) -> Iterable[HostFinding]:

@@ -462,3 +462,15 @@ def test_hardware_that_limits_what_can_be_measured_is_named():
     assert processor.state == "limited"
     assert processor.detail.startswith("n1: AuthenticAMD family 27, model 1 (Example 9000) ")
     assert findings["memory-side cache on nodes"].detail.startswith("n1: 64 GiB ")
+
+
+@pytest.mark.parametrize(
+    ("quota", "detail"),
+    [(1.5, "n1: a control group allows the time of 1.5 of 4 CPUs"), (4.0, None), (None, None)],
+)
+def test_a_limit_of_cpu_time_below_the_cpus_is_named(quota, detail):
+    """`docker run --cpus=1.5` sets such a limit; all CPUs can be used, but not at once for long."""
+    limited = node("n1", FAST, cpu_quota=quota, usable_cpus=[0, 1, 2, 3])
+    row = findings_by_subject(look_of(limited), cluster_machine()).get("CPU quota on nodes")
+    assert (row and row.state) == ("limited" if detail else None)
+    assert row is None or row.detail.startswith(detail)
