@@ -168,15 +168,23 @@ def _matches(requested: str, module: str) -> bool:
     return "/" in requested and module.startswith((f"{requested}.", f"{requested}-"))
 
 
+#: A script that loads a module and prints the names of the modules that are then loaded.
+_RELOAD_SCRIPT = f'module load "$1" </dev/null >/dev/null && printf %s "${LOADED_VARIABLE}"'
+
+
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """Return the requested modules that are not loaded in `environment`.
 
-    A module may be loaded under another name, so the module system is asked about the modules that
-    seem to be missing.
+    A module may be loaded under another name, as for an alias, which `module is-loaded` of Lmod
+    does not know. If it is loaded, another shell that loads it again has the same modules.
     """
-    missing = modules_not_among(requested, loaded_modules(environment))
-    question = ["bash", "-c", 'module is-loaded "$1"', "bash"]
-    return [name for name in missing if not ask([*question, name], environment).ok]
+    loaded = loaded_modules(environment)
+
+    def changes_modules(name: str) -> bool:
+        answer = ask(["bash", "-c", _RELOAD_SCRIPT, "bash", name], environment)
+        return not answer.ok or sorted(answer.stdout.split(":")) != sorted(loaded)
+
+    return [name for name in modules_not_among(requested, loaded) if changes_modules(name)]
 
 
 def require_modules(requested: Iterable[str], environment: Mapping[str, str], node: str) -> None:
@@ -203,8 +211,8 @@ Variables = Iterable[tuple[str, Any]]
 #: The line that separates the output of modules from the output of the script.
 _SEPARATOR_LINE = "nimc: loaded"
 #: A script that loads modules one by one, so that an error does not prevent the others. Then it
-#: prints the names of the loaded modules and the search path. It exits with 9 if there is
-#: no module system.
+#: prints the names of the loaded modules, those that failed to load, and the search path. It exits
+#: with 9 if there is no module system.
 _LOAD_SCRIPT = f"""
 if ! type module >/dev/null 2>&1; then
     if [ -n "$LMOD_CMD" ]; then
@@ -215,8 +223,9 @@ if ! type module >/dev/null 2>&1; then
         exit 9
     fi
 fi
-for name; do module load "$name" </dev/null; done
-printf '%s\\n' '' '{_SEPARATOR_LINE}' "${LOADED_VARIABLE}" "$PATH"
+failed=
+for name; do module load "$name" </dev/null || failed=$failed:$name; done
+printf '%s\\n' '' '{_SEPARATOR_LINE}' "${LOADED_VARIABLE}" "$failed" "$PATH"
 """
 
 
@@ -236,11 +245,12 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
         return ModuleLoad([], environment.get("PATH", os.defpath))
     answer = ask(["bash", "-c", _LOAD_SCRIPT, "bash", *names], environment)
     _, mark, tail = answer.text.partition(f"\n{_SEPARATOR_LINE}\n")
-    loaded, line_end, path_and_rest = tail.partition("\n")
-    if not answer.ok or not mark or not line_end:
+    if not answer.ok or not mark:
         return None
-    path, _, _ = path_and_rest.partition("\n")
-    return ModuleLoad(modules_not_among(names, loaded.split(":")), path)
+    loaded, failed, path, *_ = tail.split("\n")
+    # An alias is not among the loaded modules, and some modules print an error but are loaded.
+    unnamed = modules_not_among(names, loaded.split(":"))
+    return ModuleLoad([name for name in unnamed if name in failed.split(":")], path)
 
 
 def search_path(path: str, environment: Mapping[str, str], variables: Variables) -> str:

@@ -27,13 +27,15 @@ MODULE_SYSTEMS = {
     "LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod",
     "MODULES_CMD": "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
 }
-#: A stand-in for Lmod. It knows only `tool/1.0`, and prints what Lmod prints.
+#: A stand-in for Lmod. It knows only `tool/1.0` and `alias`, another name of it, and prints what
+#: Lmod prints.
 STAND_IN = """\
 test "$1 $2" = "bash load" || exit 1
 case $3 in
   tool|tool/1.0)
     echo 'echo "a module may print"; export PATH={bin}:$PATH;'
     echo 'export LOADEDMODULES=${{LOADEDMODULES:+$LOADEDMODULES:}}tool/1.0;' ;;
+  alias) echo 'true;' ;;
   *) echo "Lmod has detected the following error: unknown: $3" >&2; echo false ;;
 esac
 """
@@ -137,7 +139,7 @@ def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
 
 
 def test_modules_are_loaded_one_by_one(tmp_path: Path, path: str) -> None:
-    loaded = program.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
+    loaded = program.load_modules(["tool", "nope/1", "tool/1.0", "alias"], stand_in(tmp_path, path))
     assert loaded.missing == ["nope/1"]
     assert loaded.path.startswith(f"{path}:")
     # Without a module system, nothing is known about modules.
@@ -157,6 +159,8 @@ def test_modules_are_loaded_with_a_real_module_system(
         file = tmp_path / "modulefiles" / "hpccg" / version
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"#%Module1.0\nprepend-path PATH {path}\n")
+    alias = "#%Module1.0\nmodule-alias solver hpccg/9.9\n"
+    (tmp_path / "modulefiles" / ".modulerc").write_text(alias)
     (tmp_path / "programs").mkdir()
     for name in ("bash", "tclsh", "tclsh8.6"):  # no other program of the host, such as modulecmd
         (tmp_path / "programs" / name).symlink_to(f"/usr/bin/{name}")
@@ -166,7 +170,7 @@ def test_modules_are_loaded_with_a_real_module_system(
         variable: MODULE_SYSTEMS[variable],
         "MODULEPATH": str(tmp_path / "modulefiles"),
     }
-    loaded = program.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
+    loaded = program.load_modules(["hpccg/9.9", "hpccg/9.8", "solver"], environment)
     assert loaded.missing == ["hpccg/9.8"]
     assert loaded.path.split(":")[0] == path
 

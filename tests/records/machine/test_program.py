@@ -185,13 +185,22 @@ def test_loaded_modules_are_read_from_the_variable_of_lmod_and_environment_modul
 
 
 def test_the_module_system_is_asked_about_an_alias(tmp_path: Path) -> None:
-    """`mpi` is an alias of openmpi, which only the module system knows."""
+    """`mpi` is an alias of openmpi, which only the module system knows.
+
+    In Lmod 8.6, `module is-loaded mpi` fails, and `module load mpi` moves openmpi to the end.
+    """
     script = tmp_path / "modules.sh"
-    script.write_text('module() { [ "$1 $2" = "is-loaded mpi" ]; }\n')
+    script.write_text(
+        "module() { case $2 in\n"
+        "mpi) LOADEDMODULES=gcc/13:openmpi/5.0.8; echo text of a module;;\n"
+        "gcc/14) LOADEDMODULES=openmpi/5.0.8:gcc/14;;\n"
+        "*) return 1;; esac; [ $1 = load ]; }\n"
+    )
     environment = {
         "PATH": os.environ["PATH"],
         "BASH_ENV": str(script),
-        "LOADEDMODULES": "openmpi/5.0.8",
+        "LOADEDMODULES": "openmpi/5.0.8:gcc/13",
     }
     assert modules_not_loaded(["mpi", "cuda"], environment) == ["cuda"]
+    assert modules_not_loaded(["gcc/14"], environment) == ["gcc/14"]
     assert modules_not_loaded(["mpi"], {"PATH": os.environ["PATH"], "LOADEDMODULES": ""}) == ["mpi"]
