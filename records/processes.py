@@ -37,6 +37,9 @@ PORT_TAKEN = "another process listens on port {port}: the writer's origin might 
 PORT_UNANSWERED = "port {port} of {address} does not answer (TCP)"
 #: Time between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
+#: Time for the end of a process that SIGKILL has not ended within `GRACE_S`, seconds. The kernel
+#: may have much memory to free, and the conductor waits a minute for an agent to stop a writer.
+KILLED_GRACE_S = 30.0
 #: Time between SIGTERM and SIGKILL for the descendants of a program of this project when the
 #: program ends, seconds.
 _EXIT_GRACE_S = 2.0
@@ -223,13 +226,18 @@ def precise_cpu_s(pid: int) -> float | None:
 async def stop(process: asyncio.subprocess.Process) -> int:
     """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status.
 
-    Raises MachineError if it belongs to another user, as after `sudo`, and goes on.
+    Raises MachineError if it goes on: it belongs to another user, as after `sudo`, or it waits in
+    the kernel for a file system or a device that does not answer.
     """
     for signum in (signal.SIGTERM, signal.SIGKILL):
         await signal_and_wait(process, signum)
     if not _signal_group(process.pid, signal.SIGKILL) and process.returncode is None:
         raise MachineError(f"process {process.pid} belongs to another user and cannot be ended")
-    return await process.wait()
+    try:
+        return await asyncio.wait_for(process.wait(), KILLED_GRACE_S)
+    except asyncio.TimeoutError:
+        fault = "goes on after SIGKILL: a file system or a device may not answer"
+        raise MachineError(f"process {process.pid} {fault}") from None
 
 
 async def signal_and_wait(process: asyncio.subprocess.Process, signum: int) -> None:

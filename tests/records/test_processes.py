@@ -342,3 +342,24 @@ def test_a_process_of_another_user_is_named_and_not_waited_for(
 
     monkeypatch.setattr(processes, "GRACE_S", 0.1)
     asyncio.run(stop())
+
+
+def test_a_process_that_the_kernel_does_not_end_is_named_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SIGKILL does not end a process in state D, such as one that waits for a hanging NFS server.
+
+    Here, no signal is sent.
+    """
+
+    async def stop() -> None:
+        process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "killpg", lambda *_: None)
+            with pytest.raises(MachineError, match=f"process {process.pid} goes on after SIGKILL"):
+                await asyncio.wait_for(processes.stop(process), 10)
+        assert await processes.stop(process) == -signal.SIGTERM
+
+    monkeypatch.setattr(processes, "GRACE_S", 0.1)
+    monkeypatch.setattr(processes, "KILLED_GRACE_S", 0.1)
+    asyncio.run(stop())
