@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from records.errors import InputError
-from records.files import reason_to_distrust, require_owned
+from records.files import require_owned
 
 Fabric = Literal["veth", "rxe"]
 Role = Literal["target", "origin"]
@@ -111,10 +111,7 @@ _TAG_PREFIX = "nimc-"
 
 
 def default_state() -> Path:
-    """Return the default state folder, one for each user."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime) and not reason_to_distrust(Path(runtime)):
-        return Path(runtime) / "nimc-minicluster"
+    """Return the default state folder, the same in all sessions of a user (`sudo`, `su`, SSH)."""
     return Path("/tmp") / f"nimc-minicluster-{os.getuid()}"
 
 

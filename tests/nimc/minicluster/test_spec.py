@@ -84,15 +84,12 @@ def test_state_folders_with_unusable_paths_are_refused(folder: str) -> None:
     assert_message(str(error.value), f"--state {folder}")
 
 
-def test_the_default_state_folder_is_in_the_users_runtime_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("is_session_of_systemd", [True, False])
+def test_the_default_state_folder_is_named_by_the_users_number_in_every_session(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_session_of_systemd: bool
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert default_state() == tmp_path / "nimc-minicluster"
-
-
-def test_without_a_runtime_folder_the_default_state_folder_is_named_by_the_users_number(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "absent"))
+    """SSH sets the variable for root, and `sudo` removes it."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    if is_session_of_systemd:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert default_state() == Path(f"/tmp/nimc-minicluster-{os.getuid()}")
