@@ -74,7 +74,11 @@ fi
 
 if echo "$missing" | grep -q "^$cache"; then
     kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p')
-    [ -n "$kernel" ] || { echo "install.sh: apt knows no linux-image-amd64" >&2; exit 3; }
+    [ -n "$kernel" ] || {
+        echo "install.sh: apt knows no linux-image-amd64, the kernel of Debian that --fabric rxe boots:" \
+            "use --fabric veth" >&2
+        exit 3
+    }
     part=$cache.part
     rm -rf "$part"
     mkdir -p "$part"

@@ -3,6 +3,9 @@
 import fcntl
 import json
 import os
+import re
+import shutil
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,7 +13,8 @@ import pytest
 
 from records.errors import InputError, MachineError
 from testbed import cluster, needs, state
-from testbed.spec import SITE_FOLDER, ClusterLayout
+from testbed.spec import CHECKOUT, SITE_FOLDER, ClusterLayout
+from tests.nimc.checkouts import program
 from tests.nimc.minicluster.states import STATE
 
 
@@ -67,9 +71,34 @@ def test_the_list_of_required_programs_is_complete() -> None:
     rows = needs.parse((SITE_FOLDER / "needs.txt").read_text())
     assert {row.fabric for row in rows} == {"all", "rxe"}
     assert {"slurmctld", "slurmdbd", "munged", "mariadbd"} <= {row.program_or_file for row in rows}
+    # A program that nothing starts is not required: on RHEL, mpirun is not on PATH.
+    folders = ("testbed", "site/minicluster", "records/slurm", "conductor/injectors")
+    files = [path for folder in folders for path in (CHECKOUT / folder).iterdir()]
+    text = "\n".join(path.read_text() for path in files if path.suffix in (".py", ".sh"))
+    programs = {row.program_or_file for row in rows if not row.program_or_file.startswith("/")}
+    assert {name for name in programs if not re.search(rf"\b{name}\b", text)} == set()
     assert needs.parse("# a b c d\n\nall x y z # why\n") == [
         needs.Requirement("all", "x", "y", "z")
     ]
+
+
+def test_without_debians_kernel_the_other_fabric_is_named(tmp_path: Path) -> None:
+    """Ubuntu has no package `linux-image-amd64`; only the guests of `rxe` boot its kernel."""
+    shutil.copy(SITE_FOLDER / "install.sh", tmp_path)
+    row = "rxe /var/cache/nimc-minicluster/absent/vmlinuz-* linux-image-amd64 kernel-core\n"
+    (tmp_path / "needs.txt").write_text(row)
+    for name, line in {"id": "echo 0", "apt-get": "exit 9", "apt-cache": "exit 0"}.items():
+        program(tmp_path / "bin", name, line)
+    done = subprocess.run(
+        ["sh", str(tmp_path / "install.sh")],
+        capture_output=True,
+        text=True,
+        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
+    )
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert "linux-image-amd64" in done.stderr
+    assert "--fabric veth" in done.stderr
 
 
 def test_a_long_wait_for_the_lock_is_printed(
