@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import os
 import shutil
 import struct
 import subprocess
@@ -15,7 +14,7 @@ from typing import Literal
 from records.errors import InputError, MachineError
 from records.files import replace_bytes, replace_text
 from records.kernel_text import number, read
-from records.programs import ask, last_line
+from records.programs import START_FOLDER, ask, last_line
 from testbed import namespaces
 from testbed.daemons import CONTROLLER
 from testbed.shell import PATH, environment, start
@@ -41,6 +40,8 @@ KERNEL_MODULES = (
     "ib_uverbs",
     "rdma_ucm",
 )
+#: Modules that kernels newer than 6.12 may lack: their rdma_rxe has its checksum from a library.
+_REMOVED_MODULES = ("crc32_generic",)
 
 
 def make_images(folder: Path) -> tuple[Path, Path]:
@@ -55,7 +56,10 @@ def make_images(folder: Path) -> tuple[Path, Path]:
     version = kernel.name.removeprefix("vmlinuz-")
     vmlinux, initramfs = folder / "vmlinux", folder / "initramfs"
     replace_bytes(vmlinux, elf_payload(kernel.read_bytes()))
-    replace_bytes(initramfs, cpio_archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
+    # From Debian 13 on, the folder is below usr.
+    folders = [KERNEL_PACKAGE / parent / "modules" / version for parent in ("usr/lib", "lib")]
+    modules = next((folder for folder in folders if folder.is_dir()), folders[0])
+    replace_bytes(initramfs, cpio_archive(_initramfs(modules)))
     return vmlinux, initramfs
 
 
@@ -67,22 +71,51 @@ _HEADER_END = 0x250
 _SECTOR_B = 512
 #: Sectors of the setup code if a boot image says 0.
 _DEFAULT_SETUP_SECTORS = 4
+#: The uncompressed size that follows the payload, bytes.
+_SIZE_B = 4
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def elf_payload(image: bytes) -> bytes:
-    """Return the ELF file in an x86 boot image compressed with xz; QEMU boots it without a BIOS.
+    """Return the ELF file in an x86 boot image; QEMU boots it without a BIOS.
 
-    Raises MachineError for any other image.
+    Debian 12 compresses it with xz, Debian 13 with zstd. Raises MachineError for any other image.
     """
     if image[_MAGIC] != b"HdrS" or len(image) < _HEADER_END:
         raise MachineError("the kernel is no x86 boot image")
     setup_sectors = image[_SETUP_SECTORS] or _DEFAULT_SETUP_SECTORS
     offset, length = struct.unpack_from("<II", image, _PAYLOAD_OFFSET_AND_LENGTH)
     start = (1 + setup_sectors) * _SECTOR_B + offset  # after the boot sector and the setup code
+    payload = image[start : start + length]
+    if payload.startswith(_ZSTD_MAGIC):
+        return _zstd_content(payload[:-_SIZE_B])
     try:
-        return lzma.LZMADecompressor().decompress(image[start : start + length])
+        return lzma.LZMADecompressor().decompress(payload)
     except lzma.LZMAError as error:
-        raise MachineError(f"the kernel's payload is not compressed with xz: {error}") from error
+        fault = f"the kernel's payload is compressed with neither xz nor zstd: {error}"
+        raise MachineError(fault) from error
+
+
+def _zstd_content(packed: bytes) -> bytes:
+    """Return what was compressed; Python has no such decompressor before 3.14."""
+    command = ["zstd", "-dc"]
+    done = subprocess.run(
+        command, input=packed, capture_output=True, cwd=START_FOLDER, env=environment()
+    )
+    if done.returncode:
+        raise MachineError(f"the kernel's payload: {last_line(done.stderr.decode())}")
+    return done.stdout
+
+
+def _module_name(file: str) -> str:
+    """Return the kernel's name of a module, from the name of its file."""
+    return file.partition(".ko")[0].replace("-", "_")
+
+
+def _module_content(path: Path) -> bytes:
+    """Return a module file's content, uncompressed; Debian 13 compresses modules with xz."""
+    content = path.read_bytes()
+    return lzma.decompress(content) if path.suffix == ".xz" else content
 
 
 #: Beginning of the entry in a module file that lists its dependencies.
@@ -150,25 +183,27 @@ _FOLDER_MODE, _PROGRAM_MODE, _FILE_MODE = 0o040755, 0o100755, 0o100644
 
 
 def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
-    """Return the files of the initramfs: (path, mode, content)."""
+    """Return the files of the initramfs: (path, mode, content).
+
+    Raises MachineError if a module that guests need is neither in the folder nor in the kernel.
+    """
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
         raise MachineError("busybox is missing: site/minicluster/install.sh installs it")
-    path_by_module = {
-        Path(name).stem.replace("-", "_"): Path(folder) / name
-        for folder, _, names in os.walk(modules / "kernel")
-        for name in names
-        if name.endswith(".ko")
-    }
+    paths = {_module_name(path.name): path for path in (modules / "kernel").rglob("*.ko*")}
+    built_in = {_module_name(Path(line).name) for line in read(modules / "modules.builtin").split()}
+    contents: dict[str, bytes] = {}
 
     def dependencies_of(name: str) -> list[str]:
-        # A module without a file is built into the kernel.
-        return dependencies(path_by_module[name].read_bytes()) if name in path_by_module else []
+        if name in built_in or (name in _REMOVED_MODULES and name not in paths):
+            return []
+        if name not in paths:
+            raise MachineError(f"{modules} has no kernel module {name}, which guests need")
+        contents[name] = _module_content(paths[name])
+        return dependencies(contents[name])
 
     load_order = [
-        name
-        for name in with_dependencies(KERNEL_MODULES, dependencies_of)
-        if name in path_by_module
+        name for name in with_dependencies(KERNEL_MODULES, dependencies_of) if name in contents
     ]
     folders = ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
     return [
@@ -176,10 +211,7 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
         ("bin/busybox", _PROGRAM_MODE, Path(busybox).read_bytes()),
         ("init", _PROGRAM_MODE, (SITE_FOLDER / "guest-boot.sh").read_bytes()),
         ("mods/order", _FILE_MODE, "".join(f"{name}\n" for name in load_order).encode()),
-        *(
-            (f"mods/{name}.ko", _FILE_MODE, path_by_module[name].read_bytes())
-            for name in load_order
-        ),
+        *((f"mods/{name}.ko", _FILE_MODE, contents[name]) for name in load_order),
     ]
 
 

@@ -13,6 +13,7 @@ import pytest
 from records.errors import InputError, MachineError
 from testbed import vm
 from testbed.spec import CHECKOUT, ClusterLayout, Spec
+from tests.nimc.checkouts import program
 
 LAYOUT = ClusterLayout(Path("/tmp/mc"))
 
@@ -34,8 +35,17 @@ def test_the_kernel_is_extracted_from_its_boot_image() -> None:
 def test_images_of_other_formats_are_refused() -> None:
     with pytest.raises(MachineError, match="no x86 boot image"):
         vm.elf_payload(bytes(4096))
-    with pytest.raises(MachineError, match="not compressed with xz"):
-        vm.elf_payload(boot_image(b"(\xb5/\xfd zstd", 4))
+    with pytest.raises(MachineError, match="neither xz nor zstd"):
+        vm.elf_payload(boot_image(b"\x1f\x8b gzip", 4))
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="zstd is not installed")
+def test_the_kernel_of_debian_13_is_extracted() -> None:
+    plain = b"\x7fELF kernel"
+    packed = subprocess.run(["zstd", "-c"], input=plain, capture_output=True, check=True).stdout
+    assert vm.elf_payload(boot_image(packed + b"\x0b\0\0\0", 27)) == plain
+    with pytest.raises(MachineError, match=r"^the kernel's payload: \S"):
+        vm.elf_payload(boot_image(packed[:-3] + b"\x0b\0\0\0", 27))
 
 
 def test_kernel_modules_are_ordered_after_the_modules_that_they_need() -> None:
@@ -45,6 +55,51 @@ def test_kernel_modules_are_ordered_after_the_modules_that_they_need() -> None:
     needs = {"rxe": ["core", "tunnel"], "cm": ["core"], "tunnel": ["base"]}
     order = vm.with_dependencies(["rxe", "cm"], lambda name: needs.get(name, []))
     assert order == ["core", "base", "tunnel", "rxe", "cm"]
+
+
+@pytest.fixture(params=["lib", "usr/lib"])
+def modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Path:
+    """Returns the folder of modules of a kernel package: all that guests need is built in.
+
+    It is below `lib` in Debian 12, and below `usr/lib` in Debian 13.
+    """
+    program(tmp_path / "bin", "busybox", "")
+    monkeypatch.setattr(vm, "PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(vm, "KERNEL_PACKAGE", tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot" / "vmlinuz-6.12").write_bytes(boot_image(lzma.compress(b"kernel"), 4))
+    folder = tmp_path / request.param / "modules" / "6.12"
+    (folder / "kernel").mkdir(parents=True)
+    lines = [f"kernel/{name.replace('_', '-')}.ko\n" for name in vm.KERNEL_MODULES]
+    (folder / "modules.builtin").write_text("".join(lines))
+    return folder
+
+
+def test_modules_of_debian_13_are_decompressed(modules: Path, tmp_path: Path) -> None:
+    plain = b"\x7fELF rxe\0depends=ib_core\0"
+    (modules / "kernel" / "rdma_rxe.ko.xz").write_bytes(lzma.compress(plain))
+    (modules / "kernel" / "ib_core.ko").write_bytes(b"\x7fELF core\0depends=\0")
+    others = (modules / "modules.builtin").read_text().replace("kernel/rdma-rxe.ko\n", "")
+    (modules / "modules.builtin").write_text(others)
+    _, initramfs = vm.make_images(tmp_path)
+    archive = initramfs.read_bytes()
+    assert plain in archive
+    assert b"mods/order\0" in archive
+    assert b"\0ib_core\nrdma_rxe\n\0" in archive  # nothing that is built in
+
+
+def test_a_module_that_is_neither_a_file_nor_built_in_is_named(
+    modules: Path, tmp_path: Path
+) -> None:
+    text = (modules / "modules.builtin").read_text()
+    # A newer rdma_rxe needs no crc32_generic.
+    (modules / "modules.builtin").write_text(text.replace("crc32-generic", "x"))
+    vm.make_images(tmp_path)
+    (modules / "modules.builtin").write_text(text.replace("rdma-ucm", "x"))
+    with pytest.raises(MachineError, match=r"6\.12 has no kernel module rdma_ucm"):
+        vm.make_images(tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not installed")
