@@ -54,7 +54,9 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
                 self.notes = [*self.notes, note]
             rank_b = share * self.machine.memory_b() / ranks
             default_edge = int((rank_b / _POINT_B) ** (1 / 3))
-        self.executable_opts = [str(self.working_set_edge(default_edge, _POINT_B))] * 3
+        edge = self.working_set_edge(default_edge, _POINT_B)
+        self.require_countable(edge**3, ranks)
+        self.executable_opts = [str(edge)] * 3
 
 
 add_short_form(hpccg, edge=64)

@@ -22,6 +22,7 @@ from records.notes import Note
 from records.sample import Level
 from records.slurm import options
 from records.treatment import Start, Treatment
+from records.units import plural
 from reframe_tests import rails, third_party, tools
 from reframe_tests.crossing import application_levels, read_cells, read_factors
 from reframe_tests.factors import (
@@ -53,6 +54,10 @@ _RESTORED_ATTRIBUTES = (
 )
 #: Environment variables that bind threads. Each of them binds threads without the others.
 _OPENMP_BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}
+#: Largest `int` of C.
+_MAX_INT = 2**31 - 1
+#: Points of a stencil that has all neighbours of a point.
+_STENCIL_POINTS = 27
 #: Added to a cube root before it is truncated, since the root of a cube may be rounded down.
 _ROUNDING = 1e-9
 
@@ -86,6 +91,24 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
             edge = int((size_b / element_b) ** (1 / 3) + _ROUNDING)
         self.working_set_b = edge**3 * element_b
         return edge
+
+    def require_countable(self, points: float, ranks: int) -> None:
+        """Raise InputError if a program's numbers would exceed an int, with `points` a rank.
+
+        The program has a matrix with 27 entries a point. It counts the entries of each rank, and
+        the points of all ranks.
+        """
+        max_points = _MAX_INT // max(_STENCIL_POINTS, ranks)
+        if points > max_points:
+            chosen = [
+                name for name in ("working_set", "edge") if getattr(self, name) not in (AUTO, 0)
+            ]
+            limit = f"{max_points} points a rank, since the program counts in 32 bits"
+            raise variable_fault(
+                self,
+                [*chosen, "memory_share"][0],
+                f"{points:.0f} points on each of {plural(ranks, 'rank')}; allowed: at most {limit}",
+            )
 
 
 class LayoutMixin(rfm.RegressionTestPlugin):

@@ -30,7 +30,7 @@ FAILED = [
     ("xsbench/invalid", "not show: found valid by XSBench"),
     ("xsbench/killed", "not show: found valid by XSBench"),
     ("minife/noyaml", "Total CG Time"),
-    ("minife/killed", "not show: solution within 6 % of the analytic one"),
+    ("minife/killed", "Total CG Time"),
     ("amg/refused", "FOM_1"),
     ("amg/killed", "FOM_1"),
     ("umt/killed", "not show: UMT's energy check passed"),
@@ -104,7 +104,8 @@ TAMPERED = [
     ),
     ("minife/n1", r"(  Final Resid Norm:) \S+", r"\1 1e-9", "residual below the machine's epsilon"),
     ("minife/cap200", r"(  Final Resid Norm:) \S+", r"\1 0.7", "residual_share is 1.147"),
-    ("minife/n1", r"solution matches[^\n]*\n", "", "solution within 6 %"),
+    # The face x = 1 has 31 x 31 rows. 31.32 is 1.03 % more than 31.
+    ("minife/n1", "(Initial Residual =) 31.014", r"\1 31.32", "31.32, not 31; .* of the boundary"),
     ("minife/n1", r"(Global Nrows:) 29791", r"\1 29790", "rows is 29790, not 29791"),
     ("amg/n1", r"(Residual Norm =) \S+", r"\1 1.2e-8", "residual is 1.2e-08"),
     ("amg/n1", r"(FOM_1\):) \S+", r"\1 1.47467e+08", "fom_1 is"),
