@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from nimc.readiness.checks import CheckDescription
 from records.arms import BASELINE
@@ -19,6 +20,9 @@ from records.machine.site import Machine
 from records.treatment import Treatment
 from records.units import plural
 from reframe_tests.factors import AUTO, DEFAULT_RESERVED_CORES, app_cores
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Name of the variable that sets a layout.
 LAYOUT = "layout"
@@ -93,20 +97,37 @@ def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | No
     """
     if len(treatments) == 1:
         return str(treatments[0].factors[LAYOUT])
-    path = run / "samples" / f"{case.name}.jsonl"
-    if not path.exists() or not path.stat().st_size:
+    if short_of_runs(run, case, treatments):
         return None
-    import polars as pl
+    accepted = _judged_samples(run, case).filter(status="counts")
+    medians = {
+        str(treatment.factors[LAYOUT]): median(accepted.filter(arm=treatment.name)["fom"])
+        for treatment in treatments
+    }
+    best_of = max if accepted["fom_better"][0] == "higher" else min
+    return best_of(medians, key=lambda layout: medians[layout])
 
+
+def short_of_runs(run: Path, case: Entry, treatments: Sequence[Treatment]) -> dict[str, str]:
+    """Return layout -> why its last rejected run was rejected, for layouts with too few runs.
+
+    The parameters are those of `fastest`.
+    """
+    samples = _judged_samples(run, case)
+    reasons_by_layout = {}
+    for treatment in treatments:
+        runs = samples.filter(arm=treatment.name)
+        if runs.filter(status="counts").height < RUNS_PER_LAYOUT:
+            reasons = runs["reason"].drop_nulls()
+            last_reason = str(reasons[-1]) if len(reasons) else "no run was rejected"
+            reasons_by_layout[str(treatment.factors[LAYOUT])] = last_reason
+    return reasons_by_layout
+
+
+def _judged_samples(run: Path, case: Entry) -> pl.DataFrame:
+    # Imported here, since analysis starts slowly.
     from analysis.samples.columns import read_samples
     from analysis.samples.pairs import judge_samples
 
-    samples = judge_samples(read_samples([path]).frame).filter(status="counts")
-    medians: dict[str, float] = {}
-    for treatment in treatments:
-        figures = samples.filter(pl.col("arm") == treatment.name)["fom"].to_list()
-        if len(figures) < RUNS_PER_LAYOUT:
-            return None
-        medians[str(treatment.factors[LAYOUT])] = median(figures)
-    best_of = max if samples["fom_better"][0] == "higher" else min
-    return best_of(medians, key=lambda layout: medians[layout])
+    path = run / "samples" / f"{case.name}.jsonl"
+    return judge_samples(read_samples([path] if path.exists() else []).frame)

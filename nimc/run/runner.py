@@ -457,8 +457,10 @@ class CampaignRunner:
             raise _CaseError(f"{search_entry.name}: {error}") from None
         layout = layouts.fastest(self.run, search_entry, treatments)
         if layout is None:
-            reason = f"a layout has fewer than {layouts.RUNS_PER_LAYOUT} accepted runs"
-            raise _CaseError(f"{search_entry.name}: {reason}")
+            reasons = layouts.short_of_runs(self.run, search_entry, treatments)
+            short = "; ".join(f"{name} ({reason})" for name, reason in reasons.items())
+            few = f"fewer than {layouts.RUNS_PER_LAYOUT} accepted runs of the layouts {short}"
+            raise _CaseError(f"{search_entry.name}: {few}; set another layout than 'auto'")
         return layout
 
     def _run_block(

@@ -13,6 +13,7 @@ The variable FAKE lists faults, separated by commas:
 - `faint` makes runs of `on` 2 % slower than `off`, and all figures vary by 2.5 %
 - `unread` ends before the check has read the runs
 - `layout=L` halves the figures of all other layouts that are compared
+- `failing=L` lets all runs of a layout fail
 """
 
 import json
@@ -140,6 +141,10 @@ def crossed(plan: BlockPlan, treatment: Treatment, pair: int) -> Sample:
     fastest = [fault.removeprefix("layout=") for fault in faults() if fault.startswith("layout=")]
     if record.fom and fastest and treatment.factors.get("layout", fastest[0]) != fastest[0]:
         record = replace(record, fom=record.fom / 2)
+    if f"failing={treatment.factors.get('layout')}" in faults():
+        record = replace(
+            record, fom=None, outcome="application_failed", reason="exit status 1: out of memory"
+        )
     if "faint" in faults() and record.fom:
         slower = 0.98 * 2 if treatment.arm == "on" else 1.0
         drawn = random.Random(f"{treatment.name} {plan.block} {pair}").gauss(1, 0.025)

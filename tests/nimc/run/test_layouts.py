@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nimc.campaign.layouts import candidates, comparison_campaign, fastest
+from nimc.campaign.layouts import candidates, comparison_campaign, fastest, short_of_runs
 from nimc.campaign.request import load_request
 from nimc.readiness.checks import CheckDescription
 from nimc.run.progress import Display
@@ -151,6 +151,17 @@ def test_the_fastest_layout_has_the_shortest_time_or_the_highest_rate(tmp_path, 
     for pairs, best in ((3, "4x4"), (2, None)):
         run = write_run(tmp_path / str(pairs), samples(made_case, pairs=pairs))
         assert fastest(run, SimpleNamespace(name="x"), treatments) == best
+
+
+def test_a_layout_that_fails_is_named_with_its_reason(nimc):
+    nimc.write(AUTO)
+    _, err = nimc.ended(faults="failing=1x16", code=3)
+    assert "of the layouts 1x16 (exit status 1: out of memory);" in err
+
+
+def test_layouts_without_samples_are_short_of_runs(tmp_path):
+    treatments = [SimpleNamespace(name="off", factors={"layout": "8x2"})]
+    assert [*short_of_runs(tmp_path, SimpleNamespace(name="x"), treatments)] == ["8x2"]
 
 
 def test_a_resumed_run_keeps_its_layout(nimc):
