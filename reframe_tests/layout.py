@@ -229,6 +229,15 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.env_vars["OMP_PROC_BIND"] = "true"
         self.env_vars["OMP_PLACES"] = "cores"
 
+    def leave_binding_to_program(self) -> None:
+        """Set one task with all cores, whose program binds its threads itself.
+
+        OpenMP of GCC would bind even the first thread before the program starts, if the user's
+        shell requests it, and the program would find one usable core.
+        """
+        self.num_cpus_per_task = self.app_cores
+        self.env_vars["OMP_PROC_BIND"] = "false"
+
     def input_file(self, name: str, text: str) -> str:
         """Write an input file to the stage folder; return its name, unique for each text."""
         path = Path(self.stagedir, name)

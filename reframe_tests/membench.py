@@ -89,7 +89,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             extent = f"{plural(sockets, 'socket')} of {self.machine.name}"
             limit = f"{max_cores} (the cores of {extent} for the application)"
             raise variable_fault(self, "cores", f"allowed: 1 to {limit}, or 0 to use the share")
-        self.num_cpus_per_task = self.app_cores
+        self.leave_binding_to_program()
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
         if size := self.size_of_arrays():

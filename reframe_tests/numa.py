@@ -67,7 +67,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
         facts["places"] = numa_nodes_of_places(self.machine)
         self.provenance = {**self.provenance, "numa": facts}
-        self.num_cpus_per_task = self.app_cores
+        self.leave_binding_to_program()
         if self.load == IDLE_LOAD:
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return

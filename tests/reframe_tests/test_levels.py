@@ -260,6 +260,12 @@ def test_core_spec_takes_cores_from_the_job_and_leaves_its_runs_unpaired(dry, tr
     assert any(note.startswith("unpaired: ") for note in notes)
 
 
+@pytest.mark.parametrize("check", ["membench", "numa"])
+def test_openmp_does_not_bind_the_threads_that_membench_binds(treatments, check):
+    environments = [treatment["start"]["environment"] for treatment in treatments[check].values()]
+    assert {environment["OMP_PROC_BIND"] for environment in environments} == {"false"}
+
+
 def test_membench_leaves_out_reserved_cores(treatments):
     # One of the two sockets has 32 cores.
     assert "-n 32" in " ".join(words(treatments["membench"]["off"]))

@@ -65,6 +65,18 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
         assert set(re.findall(r"movntp[ds] +%(.mm)\d", body)) == widths[isa]
 
 
+def test_variables_of_a_shell_do_not_keep_membench_from_its_cores(membench):
+    """A check sets OMP_PROC_BIND=false. Each of the others alone would leave one core or thread."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two processors")
+    shell = {"GOMP_CPU_AFFINITY": "0", "OMP_PLACES": "cores", "OMP_DYNAMIC": "true"}
+    done = ran(
+        *(membench, "copy", "-n", 2, "-s", "64KiB", "-d", 0.01),
+        env=os.environ | shell | {"OMP_PROC_BIND": "false"},
+    )
+    assert "2 cores" in succeeded(done)
+
+
 @dataclass(frozen=True)
 class SourceFault:
     """A fault for a file of the source, and the kernels whose results must show the fault."""

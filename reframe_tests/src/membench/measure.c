@@ -203,6 +203,7 @@ const char *measure(const struct plan *plan, struct result *result)
     double until_s = 0;
     bool ready = true;
     const char *fault = NULL;
+    omp_set_dynamic(0); // OMP_DYNAMIC would allow fewer threads
 #pragma omp parallel num_threads(count)
     {
         const int i = omp_get_thread_num();
