@@ -98,8 +98,8 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     def compile_official_source(self):
         """Compile the source of ReFrame's wheel, unless Spack builds STREAM.
 
-        If the nodes have another processor than this host, set `-march=` in the environment's
-        `cflags`.
+        If the nodes have another processor than this host, set `-march=` or `-mcpu=` in the
+        environment's `cflags`.
         """
         if self.uses_spack(self.current_environ):
             self.executable = "stream_c.exe"
@@ -112,10 +112,14 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             raise ReframeError(f"{SOURCE}: not the official STREAM 5.10 (SHA-256 differs)")
         self.sourcesdir = str(SOURCE.parent)
         self.sourcepath = SOURCE.name
-        march = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
+        processor = [
+            flag
+            for flag in self.current_environ.cflags
+            if flag.startswith(("-march=", "-mcpu="))  # the second on Arm
+        ]
         self.build_system.cflags = [
             "-O3",
-            *(march or ["-march=native"]),
+            *(processor or ["-march=native"]),
             "-fopenmp",
             f"-DSTREAM_ARRAY_SIZE={self.elements}",
             "-include",

@@ -52,6 +52,20 @@ def test_a_skipped_check_names_a_reason_for_each_environment(
     assert f"{len(reasons)} skipped" in done.stdout
 
 
+def test_flags_of_an_environment_choose_the_processor_and_leave_the_programs_optimised(tmp_path):
+    text = (ROOT / "configs" / "localhost.py").read_text()
+    config = tmp_path / "arm.py"
+    config.write_text(text.replace('"cc": "cc",', '"cc": "cc", "cflags": ["-g3", "-mcpu=a64fx"],'))
+    checks = ["-c", ROOT / "reframe_tests/membench.py", "-p", "wheels", "--dry-run"]
+    succeeded(reframe(tmp_path, config, "stream", *checks, name="(stream|membench)"))
+    (stream,) = tmp_path.glob("stage/*/*/*/stream/rfm_build.sh")
+    assert "-O3 -mcpu=a64fx -fopenmp" in stream.read_text()
+    (membench,) = tmp_path.glob("stage/*/*/*/membench/rfm_build.sh")
+    (make,) = (line for line in membench.read_text().splitlines() if line.startswith("make"))
+    compiled = succeeded(ran("sh", "-c", f"{make} -n -B", cwd=ROOT / "reframe_tests/src/membench"))
+    assert "cc -O3 -g -g3 -mcpu=a64fx -std=c11" in compiled
+
+
 @pytest.mark.skipif(
     shutil.which("test_HPCCG", path="/usr/bin:/bin") is not None, reason="HPCCG is installed here"
 )

@@ -17,7 +17,7 @@ import pytest
 
 from records.kernel_text import TICKS_PER_S, cpu_list, stat_of
 from tests.messages import assert_message
-from tests.reframe_tests.conftest import at_work, document, refused
+from tests.reframe_tests.conftest import MEMBENCH, at_work, document, make, refused
 from tests.reframe_tests.reframe_call import ran, succeeded
 from tests.waiting import wait_until
 
@@ -75,6 +75,13 @@ def test_variables_of_a_shell_do_not_keep_membench_from_its_cores(membench):
         env=os.environ | shell | {"OMP_PROC_BIND": "false"},
     )
     assert "2 cores" in succeeded(done)
+
+
+def test_membench_is_the_same_program_wherever_it_is_compiled(membench, tmp_path):
+    """Its debug information would name the folder. GCC 7 has no -ffile-prefix-map."""
+    copy = shutil.copytree(MEMBENCH, tmp_path / "elsewhere")
+    assert make("all", tmp_path, copy).read_bytes() == membench.read_bytes()
+    assert "-ffile-prefix-map" not in succeeded(ran("make", "-n", "-B", "-C", MEMBENCH))
 
 
 @dataclass(frozen=True)
