@@ -110,7 +110,7 @@ def _contenders(folder: Path) -> dict[str, Contender]:
 def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     program = folder / "stream"
     size = f"-DSTREAM_ARRAY_SIZE={total_b // TRIAD_ELEMENTS_B}"
-    options = (*FLAGS, "-mcmodel=medium", size, "-DNTIMES=10")
+    options = (*FLAGS, *stream.LARGE_DATA_FLAGS, size, "-DNTIMES=10")
     _call("cc", *options, str(stream.SOURCE), "-o", str(program))
     binding = _binding(cpus, cores)
     return lambda: stream.WORKLOAD.parse(_call(*binding, str(program))).value

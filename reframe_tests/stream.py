@@ -29,6 +29,9 @@ _ARRAY_COUNT = 3
 _DOUBLE_B = 8
 #: Least size of an array by STREAM's rule, as a multiple of all last-level caches.
 _MIN_LLC_MULTIPLE = 4.0
+#: Flags for more static data than the default memory model allows. Compilers for Arm have no
+#: medium model.
+LARGE_DATA_FLAGS = ("-fno-pie", "-no-pie", "-mcmodel=large")
 #: Largest static data of the compiler's default memory model.
 _MAX_DEFAULT_STATIC_B = 2**31 - 2**26
 
@@ -126,7 +129,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             shlex.quote(str(_ITERATIONS_HEADER)),
         ]
         if self.arrays_b > _MAX_DEFAULT_STATIC_B:
-            self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
+            self.build_system.cflags += LARGE_DATA_FLAGS
 
     def lay_out(self):
         """Set one bound thread per core, so that first touch places the pages."""
