@@ -146,7 +146,7 @@ def shim() -> Path:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         compiled = Path(folder, path.name)
-        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(compiled), "-lpapi"]
+        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(compiled), "-lpapi", "-ldl"]
         answer = ask(command, folder=Path(folder))
         if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"

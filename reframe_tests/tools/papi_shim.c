@@ -2,6 +2,8 @@
    is preloaded. It begins a region after MPI_Init and ends the region before MPI_Finalize. For a
    program without MPI, NIMC_PAPI_WHOLE is set, and the region is the whole program. Only the first
    thread is counted. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <papi.h>
 #include <stdlib.h>
 
@@ -46,6 +48,29 @@ int MPI_Finalize(void) {
   end();
   return PMPI_Finalize();
 }
+
+/* MPI's functions for Fortran may call PMPI_Init, as those of Open MPI do, or MPI_Init: then
+   `counting` lets one region begin. */
+#define NEXT(name, ...) ((void (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name))
+#define FORTRAN(suffix)                                                                  \
+  void mpi_init##suffix(int *error);                                                     \
+  void mpi_init_thread##suffix(int *required, int *provided, int *error);                \
+  void mpi_finalize##suffix(int *error);                                                 \
+  void mpi_init##suffix(int *error) {                                                    \
+    NEXT("mpi_init" #suffix, int *)(error);                                              \
+    begin();                                                                             \
+  }                                                                                      \
+  void mpi_init_thread##suffix(int *required, int *provided, int *error) {               \
+    NEXT("mpi_init_thread" #suffix, int *, int *, int *)(required, provided, error);     \
+    begin();                                                                             \
+  }                                                                                      \
+  void mpi_finalize##suffix(int *error) {                                                \
+    end();                                                                               \
+    NEXT("mpi_finalize" #suffix, int *)(error);                                          \
+  }
+
+FORTRAN(_)     /* mpif.h and the module mpi */
+FORTRAN(_f08_) /* the module mpi_f08 */
 
 __attribute__((constructor)) static void loaded(void) {
   if (!getenv("NIMC_PAPI_WHOLE")) return;

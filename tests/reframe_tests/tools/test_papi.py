@@ -156,6 +156,48 @@ def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
         assert calls == [f"begin 10 {events}", f"end 10 {events}", f"stop 10 {events}"]
 
 
+#: An MPI whose functions for Fortran call its functions for C by one name or the other.
+FORTRAN_MPI = """
+#include <stddef.h>
+int PMPI_Initialized(int *flag), PMPI_Finalized(int *flag), PMPI_Finalize(void);
+int PMPI_Init(int *argc, char ***argv), MPI_Init(int *argc, char ***argv), MPI_Finalize(void);
+static int initialized, finalized;
+int PMPI_Initialized(int *flag) { *flag = initialized; return 0; }
+int PMPI_Finalized(int *flag) { *flag = finalized; return 0; }
+int PMPI_Init(int *argc, char ***argv) { (void)argc, (void)argv; initialized = 1; return 0; }
+int PMPI_Finalize(void) { finalized = 1; return 0; }
+__attribute__((weak)) int MPI_Init(int *argc, char ***argv) { return PMPI_Init(argc, argv); }
+__attribute__((weak)) int MPI_Finalize(void) { return PMPI_Finalize(); }
+void mpi_initSUFFIX(int *error) { *error = NAME_Init(NULL, NULL); }
+void mpi_init_threadSUFFIX(int *a, int *b, int *error) { *b = *a; mpi_initSUFFIX(error); }
+void mpi_finalizeSUFFIX(int *error) { *error = NAME_Finalize(); }
+"""
+#: What a Fortran compiler makes of a program that initializes and finalizes MPI.
+FORTRAN_PROGRAM = """
+int mpi_initSUFFIX(int *), mpi_init_threadSUFFIX(int *, int *, int *), mpi_finalizeSUFFIX(int *);
+int main(void) { int a = 0, b, error; INIT; mpi_finalizeSUFFIX(&error); return error; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize(
+    "init", ["mpi_initSUFFIX(&error)", "mpi_init_threadSUFFIX(&a, &b, &error)"]
+)
+@pytest.mark.parametrize("suffix", ["_", "_f08_"])
+@pytest.mark.parametrize("name", ["PMPI", "MPI"])  # of Open MPI, and the other way
+def test_a_rank_of_a_fortran_program_is_counted_once(library, tmp_path, init, suffix, name):
+    sources = {"mpi.c": FORTRAN_MPI, "program.c": FORTRAN_PROGRAM.replace("INIT", init)}
+    for file, text in sources.items():
+        (library / file).write_text(text.replace("SUFFIX", suffix).replace("NAME", name))
+    build = "cc -shared -fPIC mpi.c -o libmpi.so && cc program.c -o program -L . -l mpi"
+    subprocess.run(build, shell=True, cwd=library, check=True, timeout=60)
+    launcher = ["env"]
+    done = run_tool(TOOLS["papi:stalls"], tmp_path, str(library / "program"), launcher=launcher)
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "rank-0" / "calls").read_text().splitlines()
+    assert [call.split()[:2] for call in calls] == [["begin", "10"], ["end", "10"], ["stop", "10"]]
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.usefixtures("library")
 def test_a_program_without_mpi_is_counted_from_start_to_end_without_its_children(tmp_path):
