@@ -31,6 +31,9 @@ MISSED_CHANCE_OF_HISTORY = 0.1
 #: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by at most the last
 #: value.
 CORRELATIONS = tuple(step / 20 for step in range(20))
+#: Largest factor of an interval's ends, either way, and of a least change. Two nights that differ
+#: much may give a larger one, even larger than a float can be.
+_MAX_FACTOR = 1e6
 
 
 class _Error(NamedTuple):
@@ -72,7 +75,7 @@ class NightsDifference:
 
     def least_change(self, level: float) -> float:
         """Return the smallest relative change with a p value of `level`, given this spread."""
-        return math.expm1(_half_width(self.errors, level / 2))
+        return _least_change(self.errors, level)
 
     def least_alternating_change(self, level: float) -> float:
         """Return the least change if as many nights alternated between the sides.
@@ -80,8 +83,7 @@ class NightsDifference:
         If neighbouring nights correlate, the least change is even smaller than this.
         """
         error, freedom = self.errors[0]
-        alternating_error = _Error(error, freedom / 2)
-        return math.expm1(_half_width([alternating_error], level / 2))
+        return _least_change([_Error(error, freedom / 2)], level)
 
 
 def correlation_of_nights(
@@ -286,12 +288,17 @@ def _estimate(log_value: float, errors: Sequence[_Error]) -> Estimate:
 
     Of the intervals by the errors, the widest is used.
     """
-    half_width = _half_width(errors, TAIL_PROBABILITY)
+    half_width = min(_half_width(errors, TAIL_PROBABILITY), math.log(_MAX_FACTOR))
     return Estimate(
         value=math.exp(log_value),
         low=math.exp(log_value - half_width),
         high=math.exp(log_value + half_width),
     )
+
+
+def _least_change(errors: Sequence[_Error], level: float) -> float:
+    """Return the smallest relative change with a p value of `level`, at most to `_MAX_FACTOR`."""
+    return math.expm1(min(_half_width(errors, level / 2), math.log(_MAX_FACTOR)))
 
 
 def _half_width(errors: Sequence[_Error], tail_probability: float) -> float:

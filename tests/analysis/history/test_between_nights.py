@@ -57,6 +57,20 @@ def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
     assert math.log1p(difference.least_change(0.05)) == pytest.approx(half, abs=1e-5)
 
 
+def test_a_wide_interval_ends_at_a_factor_of_a_million_either_way() -> None:
+    """Two nights that differ by a factor of 3 give Welch's t one degree of freedom.
+
+    Their standard error is ln(3) / 2 = 0.549, and t is 636 for 0.1 % and 63657 for 0.001 %, by
+    printed tables: without a limit, the least change would be e^349, and more than a float holds.
+    """
+    difference = ratio_of_nights(nights(*[0.001 * n for n in range(11)]), [1, 3], correlation=0.95)
+    assert difference is not None
+    ratio = difference.ratio
+    assert (ratio.value / ratio.low, ratio.high / ratio.value) == pytest.approx((1e6, 1e6))
+    for level in (1e-3, 1e-5):
+        assert difference.least_change(level) == pytest.approx(999_999)
+
+
 @pytest.mark.parametrize(
     ("first_nights", "second_nights", "spread"),
     [(5, 5, 1.0), (5, 5, 3.0), (9, 3, 3.0), (3, 9, 3.0), (2, 2, 1.0)],
@@ -87,15 +101,15 @@ def test_a_side_without_spread_has_welchs_degrees_of_freedom() -> None:
 def test_correlated_nights_widen_the_interval_of_independent_ones(
     correlation: float, variance: float
 ) -> None:
-    """Logarithms -1 and 1 are compared with 3. With 1 degree of freedom, t of 97.5 % is 12.7062.
+    """Tenths: -1 and 1 are compared with 3. With 1 degree of freedom, t of 97.5 % is 12.7062.
 
     For independent nights, the sum of squares is 2 and the variance 2 (1 + 1/2) = 3. For nights
     with a correlation r = 1/2, the sum of squares is 2 / (1 - r) = 4, the relative variance of the
     mean (1 + r) / 2 = 3/4, and the variance 4 (1 + 3/4) = 7.
     """
-    difference = ratio_of_nights(nights(3), nights(-1, 1), correlation)
-    half = 12.7062 * math.sqrt(variance)
-    assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], rel=1e-5)
+    difference = ratio_of_nights(nights(0.3), nights(-0.1, 0.1), correlation)
+    half = 0.1 * 12.7062 * math.sqrt(variance)
+    assert logs_of(difference.ratio) == pytest.approx([0.3 - half, 0.3, 0.3 + half], rel=1e-5)
     assert difference.widening == pytest.approx(math.sqrt(variance / 3))
 
 
