@@ -1,8 +1,9 @@
 """Judges from a run's series whether the run counts, and if it does not, why.
 
 The conductor judges each run, and `nimc verify` judges stored runs again. A limit that is None
-rejects no run. A value that a machine cannot read rejects no run either, with one exception: the
-byte counter of any rail, if the run requires rails. All functions are pure.
+rejects no run. A value that a machine cannot read rejects no run either, with two exceptions: the
+byte counter of any rail, if the run requires rails; and a byte counter that was set back, if it
+shows whether writes are one-sided. All functions are pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from conductor.judge.disturbance import exceeded_limits, foreign_traffic, misrou
 from conductor.judge.rates import window_figures
 from conductor.judge.refutation import disagreements, misplaced_buffers, silences
 from conductor.judge.series import Series, Window
-from conductor.judge.series_figures import node_conditions, unproven_note, writer_records
+from conductor.judge.series_figures import node_conditions, resets, unproven_note, writer_records
 from conductor.judge.writing import share_of_rate_alone, writing_faults
 from records.acceptance import AcceptanceLimits
 from records.sample import NodeConditions, WriterRecord
@@ -60,6 +61,7 @@ def judge(
         faults = writing_faults(writer, figures, window_s, limits)
         reasons += [f"{noun} {writer.number} {fault}" for fault in faults]
     reasons += series.off_plan
+    reasons += resets(series)
     for writer in series.writers:
         if INJECTORS[writer.injector].writes:
             reasons += silences(writer, window_s, limits)

@@ -5,7 +5,7 @@ The bytes that a writer *claims* are those that its own rows report. All functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
@@ -199,6 +199,27 @@ def writer_records(series: Series, window_s: Window) -> list[WriterRecord]:
         _with_transport(record, proven_records, counts.get(record.target))
         for record in proven_records
     ]
+
+
+def resets(series: Series) -> Iterator[str]:
+    """Yield a line for each device whose counter was set back, if it decides the transport.
+
+    Without its count, such a run would be called emulated (`_with_transport`), unlike other runs of
+    the treatment.
+    """
+    transports = {writer.transport for writer in series.writers}
+    transports |= {claim.transport for claim in series.claims}
+    rows = fabrics.FABRICS.items()
+    if not any(fabric.one_sided_counter and name in transports for name, fabric in rows):
+        return
+    for node in series.nodes:
+        for device in node.devices:
+            first_counts, last_counts = device.samples[0][1:], device.samples[-1][1:]
+            if any(
+                first_b is not None and last_b is not None and last_b < first_b
+                for first_b, last_b in zip(first_counts, last_counts, strict=True)
+            ):
+                yield f"{node.node}: the byte counter of {device.device} was set back"
 
 
 def _with_transport(

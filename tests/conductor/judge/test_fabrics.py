@@ -20,7 +20,7 @@ from records.acceptance import AcceptanceLimits
 from records.machine import devices
 from records.sample import DeviceBytes
 from tests.cases.fabrics import COUNTED
-from tests.conductor.made_series import claim
+from tests.conductor.made_series import claim, reasons
 from tests.conductor.sysfs import big_host, set_driver, write
 
 HEADINGS = "Inter-| Receive | Transmit\n face |bytes packets errs"
@@ -303,6 +303,18 @@ def test_writes_to_several_targets_of_efa_are_compared_with_the_count_of_each():
 def test_writes_of_efa_that_no_device_counted_are_taken_as_emulated():
     (record,) = writer_records(Series(nodes=[NodeSeries(node="n1")], claims=[EFA_CLAIM]), WINDOW)
     assert (record.transport, record.proof) == ("EFA, emulated", "unproven")
+
+
+@pytest.mark.parametrize(("transport", "rejected"), [("EFA", True), ("RoCE", False)])
+def test_a_run_is_rejected_if_the_counter_that_tells_its_transport_was_set_back(
+    transport, rejected
+):
+    """The device counted 3 GB before the run, and 1 GB after it: its driver was loaded anew."""
+    samples = [DeviceSample(0, 3 * GB, 0, 3 * GB, 0), DeviceSample(1, GB, 0, GB, 0)]
+    node = NodeSeries(node="n1", devices=[DeviceSeries("rdmap0s6", "efa:rdmap0s6/1", samples)])
+    written = replace(EFA_CLAIM, transport=transport)
+    lines = reasons(Series(nodes=[node], claims=[written]), WINDOW)
+    assert lines == (["n1: the byte counter of rdmap0s6 was set back"] if rejected else [])
 
 
 def test_other_fabrics_have_no_counter_of_one_sided_writes(root):
