@@ -14,7 +14,7 @@ from analysis.effects.result import Result, Verdict
 from analysis.effects.verdict import emulation_caveats
 from analysis.samples.counts import role_medians_with_baselines, without_tool
 from analysis.samples.pairs import treatment_rows
-from analysis.samples.provenance import all_hosts, differing_names
+from analysis.samples.provenance import differing_names, hosts_of
 from records.arms import BASELINE, arm_of
 from records.notes import Note
 from records.run import RunHeader, facts_of
@@ -57,15 +57,18 @@ def name_contention(
     Only rows with the verdict 'slower under RDMA writes' change. In all runs, the writes must be
     proven by a device or by marks in memory. They reached memory if the counters of memory rise by
     at least a tenth of the bytes written, or if each writer's message or footprint is larger than
-    the last-level caches.
+    the last-level caches of all targets.
 
     `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
     """
     slower = [row for row in rows if row.verdict is Verdict.SLOWER]
     if not slower:
         return list(rows)
-    caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
-    largest_cache_b = max((size for size in caches_b if isinstance(size, int)), default=math.inf)
+    cache_b_of_host = {
+        name: facts.get("llc_total_b")
+        for record in records.values()
+        for name, facts in hosts_of(record).items()
+    }
     counts = role_medians_with_baselines(counters, samples, *MEMORY_ROLES)
     rises = pl.col("value") - pl.col("off") >= _MIN_MEMORY_SHARE * pl.col("written_b")
     counted_in_memory = set(counts.filter(rises).select("case", "treatment").iter_rows())
@@ -73,6 +76,10 @@ def name_contention(
     for row in slower:
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
         footprints_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
+        targets = set(",".join(runs["nodes"].cast(pl.String).unique()).split(","))
+        caches_b = [cache_b_of_host.get(name) for name in targets]
+        known_b = [size_b for size_b in caches_b if isinstance(size_b, int)]
+        largest_cache_b = max(known_b) if len(known_b) == len(caches_b) else math.inf
         exceed_caches = bool((footprints_b.fill_null(0) > largest_cache_b).all())
         # The column `proof` has the proofs of a run's writers, joined by "+".
         proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))

@@ -24,7 +24,16 @@ from analysis.effects.estimate import results
 from analysis.effects.result import Verdict
 from analysis.samples.pairs import judge_samples
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
-from tests.analysis.synthetic import STREAM, at_rate, frame_of, header, on_hosts, result, samples
+from tests.analysis.synthetic import (
+    HOST,
+    STREAM,
+    at_rate,
+    frame_of,
+    header,
+    on_hosts,
+    result,
+    samples,
+)
 
 REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}
 HEADER = header(facts={"site": REFERENCES})
@@ -244,7 +253,9 @@ def test_contention_is_named_if_proven_writes_reached_memory(
     ]
     write_rows(tmp_path, case.name, rows)
     frame = judge_samples(frame_of(runs))
-    hosts = {"sha": {"nodes": {"far": {"llc_total_b": None}, "a": {"llc_total_b": llc_b}}}}
+    # The cache of the origin does not count: it is smaller than a message, or larger.
+    caches_b = {"far": 1024 if llc_b is None else 1 << 30, HOST: llc_b}
+    hosts = {"sha": {"nodes": {host: {"llc_total_b": b} for host, b in caches_b.items()}}}
     effects = [row for row in results(frame) if row.role == "effect"]
     assert [row.verdict for row in effects] == ["slower under RDMA writes"]
     (named,) = name_contention(effects, frame, read_counters(tmp_path, frame), hosts)
