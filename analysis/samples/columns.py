@@ -23,6 +23,7 @@ these differences (docs/data.md#samplesparquet has all columns):
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -98,6 +99,8 @@ _READ_TYPES = {
     for name, type_ in _COLUMN_TYPES.items()
 }
 _NAME_COLUMNS = [name for name, type_ in _COLUMN_TYPES.items() if type_ == _NAME_TYPE]
+#: Columns of mappings, which stay JSON text.
+_MAPPINGS = ("factors", "fom_extra")
 #: Fields of a writer's record with figures. Each must be from 0 to `MAX_FIGURE`, and none is null.
 _WRITER_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
 #: Column -> field of the writers' records. The column holds the distinct values of this field.
@@ -286,12 +289,28 @@ def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     schema = _READ_TYPES | _NESTED_TYPES if b"\\" in piece.text else _READ_TYPES
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
+        if b"\\" in piece.text:
+            raw = _with_escapes(raw, piece.text.split(b"\n"))
         frame, *nested = _flatten(raw, piece.first_row)
     except pl.exceptions.PolarsError as error:
         message = str(error).splitlines()[0]
         raise InputError(f"{piece.path}:{piece.first_line}: {message}") from error
     writers, conditions = map(_with_shared_nulls, nested)
     return _with_shared_nulls(frame), writers, conditions
+
+
+def _with_escapes(raw: pl.DataFrame, lines: Sequence[bytes]) -> pl.DataFrame:
+    """Return the samples; mappings with a backslash are JSON text again.
+
+    Polars drops escapes of backslashes from the text of a mapping. `lines` are those of the rows.
+    """
+    for name in _MAPPINGS:
+        texts = raw[name].to_list()
+        for row, text in enumerate(texts):
+            if text and "\\" in text:
+                texts[row] = json.dumps(json.loads(lines[row])[name], ensure_ascii=False)
+        raw = raw.with_columns(pl.Series(name, texts, _TEXT_TYPE))
+    return raw
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

@@ -106,6 +106,16 @@ def row_of(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     return read_samples([file_of(tmp_path, line_of(**changes))]).frame.row(0, named=True)
 
 
+@pytest.mark.parametrize("level", [r"rate: (\d+)", r"a\b", "\\", 'a\\"\n{', "plain"])
+def test_levels_and_extra_figures_keep_their_backslashes(tmp_path: Path, level: str) -> None:
+    """The second sample has no backslash, and is read in the same piece."""
+    names = {"factors": {"command": level, "rate": 0.25}, "fom_extra": {level: 2.5}}
+    path = file_of(tmp_path, line_of(key="a", **names), line_of(key="b"))
+    row, plain = read_samples([path]).frame.iter_rows(named=True)
+    assert {name: json.loads(row[name]) for name in names} == names
+    assert plain["factors"] == "{}"
+
+
 FIRST_WRITER = made_writers.record(
     origin="a",
     target="b",
