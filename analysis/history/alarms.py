@@ -57,6 +57,9 @@ _MAX_SHARE_OF_COMMON_PART = 2.0
 _UNCERTAINTY_MEANS = 5 * RECENT_NIGHTS
 #: Robust spread (standard deviation) of a normal distribution / its median absolute deviation.
 _SPREAD_PER_MAD = 1.4826
+#: Spread of a series of which most nights have the same value, such as whole seconds. It is smaller
+#: than the step between two values, so each other value counts as a large distance.
+_STEP_SPREAD = 0.001
 #: Case of an alarm on the part that all series of a machine have in common.
 COMMON_PART_CASE = "(machine)"
 
@@ -162,7 +165,7 @@ class _Series(_Watched):
         if len(before) >= MIN_NIGHTS_BEFORE:
             self.distances[night] = self.log_values[night] - _median_of_known(before)
         past_distances = self.distances[max(0, night - EARLIER_NIGHTS) : night]
-        self.spread = _SPREAD_PER_MAD * _median_of_known(np.abs(past_distances))
+        self.spread = _SPREAD_PER_MAD * _median_of_known(np.abs(past_distances)) or _STEP_SPREAD
         return float(self.distances[night] / np.float64(self.spread))
 
     def own_distance(self, night: int, distance: float, common_part: float) -> float:
@@ -261,7 +264,6 @@ class AlarmWatch:
             self.judge(night)
         return self.changes
 
-    @np.errstate(invalid="ignore")
     def judge(self, night: int) -> None:
         """Judge the night with a number from `MIN_NIGHTS_BEFORE`, after all nights before it."""
         distances = np.asarray([series.measure(night) for series in self.series])

@@ -84,6 +84,16 @@ def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> No
     assert change.first_night == CHANGE_NIGHT
 
 
+@np.errstate(all="raise")
+def test_a_loss_in_whole_seconds_is_found_though_usual_nights_do_not_differ() -> None:
+    """One usual night of ten takes 11 s in place of 10 s, so the median deviation is 0."""
+    usual_s = np.where(np.arange(CHANGE_NIGHT) % 10 == 5, 11.0, 10.0)
+    seconds = np.concatenate([usual_s, np.full(RECENT_NIGHTS, 11.0)])
+    assert changes(np.log(usual_s)[:, np.newaxis]) == []
+    (change,) = changes(np.log(seconds)[:, np.newaxis])
+    assert (change.first_night, change.worse) == (CHANGE_NIGHT, True)
+
+
 @pytest.mark.parametrize(("series", "columns"), [(6, {None}), (5, {0, 1, 2, 3, 4})])
 def test_a_loss_that_six_series_share_is_one_alarm_of_the_machine(
     series: int, columns: set[int | None]
