@@ -391,6 +391,7 @@ class WatchedSeries(SeriesNames):
     level: float | None = None
     spread: float | None = None
     #: The loss that raises an alarm after `RECENT_NIGHTS` nights in half of all cases, as a share.
+    #: None also if no loss does, since distances are clipped and means vary too widely.
     detectable: float | None = None
 
 
@@ -554,9 +555,10 @@ class _Campaign:
         reference, spread = state.reference(len(self.days)), state.spread
         if len(reference) < MIN_NIGHTS_BEFORE or not math.isfinite(spread):
             return series
+        limit = ALARM_LIMIT * state.usual_distance
         return replace(
             series,
             level=math.exp(float(np.median(reference)) * (-1 if better == "higher" else 1)),
             spread=spread,
-            detectable=math.expm1(ALARM_LIMIT * state.usual_distance * spread),
+            detectable=math.expm1(limit * spread) if limit < _MAX_DISTANCE else None,
         )

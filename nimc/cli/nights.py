@@ -52,7 +52,8 @@ _FIGURES_HEADER = ("case", "arm", "quantity", "value", "interval, 95 %", "verdic
 _TEXT_COLUMNS = ("case", "arm", "quantity", "verdict")
 _QUANTITY_NAMES = {"fom": "figure of merit", "writer_rate": "writers' rate"}
 _SERIES_LEGEND = (
-    "finds: the loss that six nights show in half of all cases; spread, level: those of the nights"
+    "finds: the loss that six nights show in half of all cases, or - if they show none as yet;"
+    " spread, level: those of the nights"
 )
 #: Note about series of values that are not yet watched for changes; `{}` is their number.
 _TOO_FEW_NIGHTS = (
@@ -289,9 +290,11 @@ def _alarm_line(alarm: Alarm) -> Line:
 def _series_line(series: WatchedSeries) -> Line:
     name = f"{series.machine} {series.case} {series.arm} {series.quantity}"
     figures = ["too few nights", "", ""]
-    if series.level is not None and series.spread is not None and series.detectable is not None:
+    if series.level is not None and series.spread is not None:
         level = quantity(series.level, series.unit, 3).removesuffix(" 1")
-        figures = [percentage(series.detectable, ".1f"), percentage(series.spread, ".1f"), level]
+        detectable = series.detectable
+        finds = NO_FIGURE if detectable is None else percentage(detectable, ".1f")
+        figures = [finds, percentage(series.spread, ".1f"), level]
     return Line([name, *figures, plural(series.nights, "night"), series.campaign])
 
 

@@ -252,6 +252,11 @@ def test_a_series_has_its_level_and_the_least_loss_that_it_would_show() -> None:
     # It is at least LIMIT / sqrt(RECENT) spreads, by which means of independent nights vary.
     assert off.detectable is not None
     assert 3.7 / RECENT_NIGHTS**0.5 * off.spread < off.detectable < 3 * off.spread
+    # After 42 nights, ten means are known. The limit is then at least 3.7 sqrt((1 + 30 / 10) / 6),
+    # which is 3.02 spreads. Distances are clipped to 3, so no loss raises an alarm as yet.
+    few = night_table.filter(pl.col("run").is_in([f"night-{day}" for day in range(42)]))
+    (off,) = (series for series in survey(few, results).watched if series.arm == "off")
+    assert (off.level, off.detectable) == (pytest.approx(12.5, rel=0.01), None)
     first = night_table.filter(pl.col("run").is_in([f"night-{day}" for day in range(9)]))
     assert all(series.level is None for series in survey(first, results).watched)
 
