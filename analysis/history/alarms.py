@@ -447,11 +447,17 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
 
 
 def below_reference(results: pl.DataFrame) -> list[BelowReference]:
-    """Return each case whose baseline fell short of its reference in the case's last run."""
+    """Return each case whose baseline fell short of its reference in the case's last run.
+
+    A case that none of the last `MAX_NIGHTS_BEFORE` runs of the campaign measured is left out, such
+    as one that was removed from the campaign.
+    """
     key = ["machine", "campaign", "case"]
     columns = [*key, "started_s", "run", "notes"]
-    is_latest = pl.col("started_s") == pl.col("started_s").max().over(key)
-    slower = results.filter(is_latest & pl.col("slower_than_reference"))
+    started_s = pl.col("started_s")
+    is_latest = started_s == started_s.max().over(key)
+    is_recent = started_s.rank("dense", descending=True).over(key[:2]) <= MAX_NIGHTS_BEFORE
+    slower = results.filter(is_latest & is_recent & pl.col("slower_than_reference"))
     rows = slower.unique(key, keep="first", maintain_order=True).select(columns)
     return [
         BelowReference(

@@ -238,6 +238,10 @@ def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> 
         ("other", run, note),
     ]
     assert [case.case for case in below_reference(pl.concat([two, third]))] == ["other"]
+    # A case that 30 runs of the campaign have not measured was removed from it.
+    for runs, cases in ((29, ["other"]), (30, [])):
+        later = list(night_tables(made_table(), [1.0] * (2 + runs)))[2:]
+        assert [case.case for case in below_reference(pl.concat([two, *later]))] == cases
     assert survey(nights_of(two), two).is_open
     assert not survey(nights_of(first), first).is_open
 
