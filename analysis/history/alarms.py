@@ -431,12 +431,14 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     run_facts = facts_by_run(results)
     nights_of_campaigns = nights.partition_by("machine", "campaign", maintain_order=True)
     campaigns = [_Campaign(rows, run_facts) for rows in nights_of_campaigns]
-    alarms = [
+    noticed_alarms = [
         campaign.alarm(change)
         for campaign in campaigns
         for change in campaign.watch.changes
         if change.worse
     ]
+    # A series that gained less than all others lies on the worse side, but became no worse.
+    alarms = [alarm for alarm in noticed_alarms if alarm.ratio > 1]
     watched = [
         campaign.watched(column, key)
         for campaign in campaigns

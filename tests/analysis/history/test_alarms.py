@@ -193,6 +193,21 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
     assert alarm.case != COMMON_PART_CASE
 
 
+def test_a_series_that_gains_less_than_all_others_raises_no_alarm() -> None:
+    """Night by night, all series differ by 1 % together. From one on, all but one gain 3 % more."""
+    rng = np.random.default_rng(5)
+    values = 0.01 * rng.standard_normal((160, 1)) + 0.003 * rng.standard_normal((160, SERIES))
+    values[140:] -= 0.04
+    values[140:, 3] += 0.03
+    assert (3, True) in [(change.column, change.worse) for change in changes(values)]
+    off = pl.concat(night_tables(made_table().filter(arm="off"), [1.0] * 160))
+    results = pl.concat(
+        off.with_columns(case=pl.lit(f"case {column}"), fom=pl.Series(np.exp(logs)))
+        for column, logs in enumerate(values.T)
+    )
+    assert survey(nights_of(results), results).alarms == []
+
+
 def test_the_ratio_is_that_of_medians_also_of_an_odd_number_of_nights() -> None:
     """One of the 30 nights before was not measured, so the 15th of 29 is the median."""
     results, night_table = nights(*[1.1] * RECENT_NIGHTS)
