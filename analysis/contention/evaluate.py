@@ -177,7 +177,8 @@ def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviatio
 
     The inner numbers of cores are dealt to `folds` groups in turn. Each group is predicted from a
     fit without this group. With at least as many folds as inner numbers, this is leave-one-out. The
-    first and the last number are in every fit, because the model does not extrapolate.
+    first and the last number are in every fit, because the model does not extrapolate. A group
+    without which no model can be fitted is left out.
     """
     samples = [point for point in sweep.points if sweep.is_calibrated(point.placement)]
     inner = sorted({point.n for point in samples})[1:-1]
@@ -186,7 +187,10 @@ def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviatio
         held_out = set(inner[fold::folds])
         fitted_points = [point for point in sweep.points if point.n not in held_out]
         held_out_points = [point for point in samples if point.n in held_out]
-        model = fitter(replace(sweep, points=fitted_points))
+        try:
+            model = fitter(replace(sweep, points=fitted_points))
+        except InputError:
+            continue
         tables.append(deviations(model, sweep, held_out_points))
     return pl.concat(tables)
 

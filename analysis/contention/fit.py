@@ -169,8 +169,10 @@ def _best_parameters(curves: Curves) -> Parameters:
 def _criterion(p: Parameters, curves: Curves, noise: float) -> float:
     """Return the Bayesian information criterion, with a bounded loss for the log-likelihood.
 
-    The penalty for a parameter is bounded, too.
+    The penalty for a parameter is bounded, too. A total rate cannot be negative.
     """
+    if (p.t_par_max2_b_s or 0.0) < 0:
+        return math.inf
     measurement_count = int(np.isfinite(curves.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}

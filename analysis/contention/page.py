@@ -142,10 +142,13 @@ def render(model: Model, sweep: Sweep | None) -> str:
         svg = stacked_plot(predict(model, node, node), node_points, f"s{node}")
         stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
+    notes = [*model.notes, *(sweep.notes if sweep else [])]
     return render_page(
         "analysis.contention",
         f"Contention model of {model.name}",
         model=model,
+        sweep=sweep,
+        notes=list(dict.fromkeys(notes)),
         stacked=stacked,
         grid=grid_plot(predictions, points, nodes, "g"),
         column_count=len({prediction.comp_node for prediction in predictions}),

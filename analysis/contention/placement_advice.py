@@ -88,9 +88,16 @@ def advise(
         for prediction in predictions
         if comp_node in (None, prediction.comp_node)
     ]
-    return sorted(
-        rows, key=lambda row: (-row.smaller_share, -(row.comp_share or 0.0), not row.measured)
-    )
+    return sorted(rows, key=_preference)
+
+
+def _preference(row: PlacementRates) -> tuple[float, float, bool, float]:
+    """Return the sort key of a placement. Shares that differ by less than 1 % count as equal.
+
+    Of placements with equal shares, a measured one comes first.
+    """
+    comp_share = row.comp_share or 0.0
+    return -round(row.smaller_share, 2), -round(comp_share, 2), not row.measured, -row.smaller_share
 
 
 def _placement_rates(
@@ -139,10 +146,10 @@ def _none_if_nan(value: float) -> float | None:
 
 
 def placement_basis(model: Model, row: PlacementRates) -> str:
-    """Return the words which say whether a placement was measured; its rates are the model's."""
+    """Return the word which says whether a placement was measured; its rates are the model's."""
     if model.published:
         return "published"
-    return "placement measured" if row.measured else "placement not measured"
+    return "measured" if row.measured else "predicted"
 
 
 def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[str]:
@@ -151,12 +158,15 @@ def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[
     if best.smaller_share < 0:
         computing = plural(cores, "core")
         return [f"With {computing} computing the model of {model.name} predicts no placement."]
+    basis = placement_basis(model, best)
+    if not model.published:
+        basis = f"placement {basis}"
     both_lose = "no number of cores makes both lose"
     if best.both_lose_cores is not None:
         both_lose = f"both lose from {plural(best.both_lose_cores, 'core')} on"
     return [
         f"With {cores} of {model.cores} cores computing: data on NUMA node {best.comp_node},"
-        f" buffers on node {best.comm_node} ({placement_basis(model, best)}). By the model,"
+        f" buffers on node {best.comm_node} ({basis}). By the model,"
         f" computations {quantity(best.comp_b_s, 'B/s', 3)}, {_percent(best.comp_share)} of the"
         f" best rate alone; communications {quantity(best.comm_b_s, 'B/s', 3)},"
         f" {_percent(best.comm_share)}.",

@@ -214,6 +214,9 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
     node_numbers, socket_count = _nodes_and_sockets(run, header, measurements)
     node_count = len(node_numbers)
     if comm_node is not None:
+        if comm_node not in node_numbers:
+            allowed = ", ".join(map(str, node_numbers))
+            raise InputError(f"--comm-node: {comm_node} found; allowed: {allowed}")
         measurements = measurements.with_columns(pl.col("comm_node").fill_null(comm_node))
     if node_count > 1 and measurements["comm_node"].null_count():
         raise InputError(

@@ -12,7 +12,13 @@ _LATEX_BY_CHARACTER = {
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     # LaTeX takes a bracket at the beginning of a row for an option of the line break before it.
     "[": "{[}",
-    **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
+    **{
+        "\u00b1": r"$\pm$",
+        "\u00d7": r"$\times$",
+        "\u00b5": r"$\mu$",
+        "\u2013": "--",
+        "\u2212": "$-$",
+    },
 }
 #: If a text of a column has more characters than this, the column's texts are broken into lines.
 _MAX_UNBROKEN_CHARACTERS = 40

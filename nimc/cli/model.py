@@ -124,6 +124,7 @@ def evaluate_command(
     notes = measured_sweep.notes
     if platform is not None or model_path is not None:
         model = load_model(platform, model_path)
+        notes = list(dict.fromkeys([*model.notes, *notes]))
         errors = {"given model": evaluate(model, measured_sweep)}
         if platform is not None:
             errors["published, Table 2"] = Errors(**published_errors(platform))
@@ -191,6 +192,7 @@ def advise_command(
     listing = Listing(
         header=_PLACEMENTS_HEADER,
         lines=[_placement_line(model, row) for row in rows],
+        min_columns=len(_PLACEMENTS_HEADER),
         notes=model.notes,
         legend=_PLACEMENTS_LEGEND,
         conclusions=sentences,
@@ -205,7 +207,7 @@ _PLACEMENTS_HEADER = (
     "communications",
     "unharmed",
     "both lose",
-    "",
+    "placement",
 )
 _PLACEMENTS_LEGEND = (
     "rates of the model with both running, and their shares of the best rate alone in any"
@@ -252,9 +254,14 @@ def plot_command(
 
 
 def _require_other_file(output: Path | None, *inputs: Path | None) -> None:
-    """Raise InputError if the file of `--output` is one of the files that the command reads."""
+    """Raise InputError if the file of `--output` is one of the files that the command reads.
+
+    All files of a run count as such.
+    """
+    if output is None or not output.exists():
+        return
     for path in filter(None, inputs):
-        if output is not None and output.exists() and output.samefile(path):
+        if output.samefile(path) or path.resolve() in output.resolve().parents:
             raise InputError(f"--output: {output} is read by this command; allowed: another file")
 
 

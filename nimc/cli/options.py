@@ -115,6 +115,10 @@ class OutputPath(click.Path):
             raise InputError(f"{option}: {text!r} found; allowed: a path")
         path = resolved_output(Path(text))
         if self.file_okay:
+            if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+                option = max(param.opts, key=len) if param else self.name
+                allowed = "a file in a folder that you may write to"
+                raise InputError(f"{option}: {path}: allowed: {allowed}")
             require_output_file(path)
         else:
             require_output_folder(path)

@@ -143,6 +143,9 @@ def test_the_numa_node_of_the_buffers_of_a_run_is_given_by_an_option(command, fo
     monkeypatch.setattr(model, "require_sound", lambda _: None)  # these samples have no provenance
     samples = [made_sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     words = (write(folder, samples, numa_nodes=4, sockets=2), "--comm-node", 2)
+    assert command.refused("model", "fit", words[0], "--comm-node", 7) == (
+        "--comm-node: 7 found; allowed: 0, 1, 2, 3"
+    )
     command("model", "fit", *words, code=2)  # node 2 is on the other socket; node 0 has no point
     assert "comp_node 0, comm_node 0: no point" in command.err
 
@@ -157,7 +160,12 @@ def test_advice_marks_the_placements_that_were_measured(command, model_file):
     # These are the rates of `predict`: 62375.6 and 11047.4 MB/s.
     local = next(row for row in document["placements"] if not row["comp_node"] + row["comm_node"])
     assert [local["comp_b_s"], local["comm_b_s"]] == pytest.approx([62375.6e6, 11047.4e6])
-    text = " ".join(command(*words).split())
+    lines = command(*words).splitlines()
+    assert {line.split()[-1] for line in lines if line.startswith("node")} == {
+        "measured",
+        "predicted",
+    }
+    text = " ".join(" ".join(lines).split())
     for sentence in document["sentences"]:
         assert sentence in text
     assert command.refused(*words[:-1], 19).startswith("--cores: 19 found; allowed: 1 to 18")
@@ -170,6 +178,25 @@ def test_evaluate_fits_a_model_and_shows_its_errors(command):
     placed = {(row["comp_node"], row["comm_node"]): row for row in document["placements"]}
     assert set(placed) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert [nodes for nodes, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]
+
+
+def test_evaluate_shows_the_caveats_of_a_given_model(command, model_file):
+    words = ("model", "evaluate", "sweep.json", "--model", model_file(notes=["emulation"]))
+    assert command.json(*words)["notes"] == ["emulation"]
+
+
+def test_no_file_of_a_run_is_replaced_by_a_model(command, folder):
+    run = membench_run(folder)
+    for name in ("run.json", "samples/membench.jsonl"):
+        before = (run / name).read_bytes()
+        line = command.refused("model", "fit", run, "-o", run / name)
+        assert line.startswith(f"--output: {run / name} is read by this command")
+        assert (run / name).read_bytes() == before
+
+
+def test_a_folder_that_is_missing_is_named_before_the_fit(command, folder):
+    line = command.refused("model", "fit", "sweep.json", "-o", folder / "no" / "m.json")
+    assert line.startswith(f"--output: {folder}/no/m.json: allowed: a file in a folder")
 
 
 def test_evaluate_shows_the_errors_of_a_given_model(command):

@@ -43,6 +43,15 @@ def exact_sweep(name: str, node_pairs: list[tuple[int, int]] | None = None) -> S
     return noisy_sweep(published.load_published(name), 0, 0.0, node_pairs)
 
 
+def test_a_group_of_cores_without_which_nothing_can_be_fitted_is_left_out():
+    """Only with two cores, both rates were measured together."""
+    alone = {"comp_alone_b_s": 5e9, "comm_alone_b_s": 1e10}
+    points = [Point(n=n, comp_node=0, comm_node=0, **alone) for n in range(1, 5)]
+    points[1] = replace(points[1], comp_par_b_s=5e9, comm_par_b_s=8e9)
+    sweep = replace(exact_sweep("henri"), cores=4, numa_nodes=1, points=points)
+    assert calibrate(sweep).held_out_cores.height == 1  # with three cores
+
+
 def test_errors_are_computed_for_each_placement():
     """In placement (0, 1), no rate of computations was measured."""
     comp_percents = {(0, 0): 10, (1, 1): 20, (1, 0): 30, (0, 1): None}

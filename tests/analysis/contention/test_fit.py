@@ -569,6 +569,40 @@ def test_communications_that_lose_nothing():
     assert p.comp_par_b_s == pytest.approx([pt.comp_par_b_s for pt in points], rel=1e-3)
 
 
+def test_no_total_is_negative(tmp_path):
+    """From a sweep of six numbers of cores with 20 % of noise and a gap, whose model was refused.
+
+    The line through the last totals, extended back to the maximum of computations, is below 0.
+    """
+    rates_gb_s = {
+        2: (6.0251, 1.702, 5.964, 1.2822),
+        4: (11.9373, 1.715, 12.3307, 1.4161),
+        5: (12.1015, 1.5197, 13.3716, None),
+        8: (13.5367, 1.7136, 16.9461, 0.1702),
+        14: (16.7544, 2.0407, 13.3665, 0.1683),
+        15: (13.5367, 1.7282, 15.7471, 0.1702),
+    }
+    points = []
+    for cores, row in rates_gb_s.items():
+        comp_alone, comm_alone, comp_par, comm_par = (
+            None if rate is None else rate * 1e9 for rate in row
+        )
+        points.append(
+            Point(
+                n=cores,
+                comp_node=0,
+                comm_node=0,
+                comp_alone_b_s=comp_alone,
+                comm_alone_b_s=comm_alone,
+                comp_par_b_s=comp_par,
+                comm_par_b_s=comm_par,
+            )
+        )
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(fit_model(one_node(points)).as_dict()))
+    assert load_model(path).cores == 15
+
+
 def test_communications_cannot_keep_more_than_all():
     """Beside computations, communications are measured 5 % faster than alone."""
     points = [

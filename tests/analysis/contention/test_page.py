@@ -46,6 +46,8 @@ def test_measurements_and_their_errors():
     assert "nodes are &lt;emulated&gt;" in page
     assert "Errors</h2>" in page
     assert "Points are measured" in page
+    # So are the caveats of measurements beside a published model.
+    assert "nodes are &lt;emulated&gt;" in render(truth, measured)
     # Computations without communications on node 0 are twice the prediction: 2 * 72.6 GB/s with 17
     # cores.
     points = [

@@ -4,6 +4,7 @@ The rates of the model are worked out by hand.
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -130,7 +131,13 @@ def test_sentences_say_whether_the_placement_was_measured_and_that_rates_are_the
     measured, *_ = sentences(MODEL, 12, advise(MODEL, 12))
     not_measured, *_ = sentences(MODEL, 12, advise(MODEL, 12, comp_node=1))
     assert "(placement measured). By the model, computations" in measured
-    assert "(placement not measured). By the model, computations" in not_measured
+    assert "(placement predicted). By the model, computations" in not_measured
+
+
+def test_a_measured_placement_comes_before_an_equal_one_that_was_not() -> None:
+    """Two cores take nothing from communications: 20 GB/s on node 0, and 20.06 GB/s on node 1."""
+    model = replace(MODEL, remote=replace(REMOTE, b_comm_seq_b_s=20.06 * GB))
+    assert placements(advise(model, 2))[:2] == [(0, 0), (0, 1)]
 
 
 def test_a_model_without_parameters_gives_no_advice() -> None:
