@@ -64,7 +64,7 @@ ADVICE = {
         "the rate alone has been measured again; end what else runs on the nodes"
     ),
     "of its rate alone": "leave the writers a core, or lower the limit min_share",
-    "": "docs/reliability.md has what each reason means",
+    "": "docs/method.md#what-counts and docs/injectors.md#how-writes-are-proven explain reasons",
 }
 #: The work to do in an allocation.
 Work = Callable[[], Coroutine[Any, Any, None]]

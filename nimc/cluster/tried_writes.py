@@ -39,7 +39,7 @@ _READY_S = 20.0
 _STANDSTILL_SHARE = 0.01
 #: The file that the trials leave at their end.
 _END_FILE = "block.json"
-_REASONS_PAGE = "docs/reliability.md explains each reason"
+_REASONS_PAGE = "docs/injectors.md#how-writes-are-proven explains each reason"
 
 
 def logs_of(folder: Path) -> Path:

@@ -812,7 +812,7 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
             "writer 0 wrote at 9 % of its rate alone from second 1.0 of the window",
             "leave the writers a core, or lower the limit min_share",
         ),
-        (["rejected"] * 7, "the wall clock moved", "docs/reliability.md has what each"),
+        (["rejected"] * 7, "the wall clock moved", "docs/method.md#what-counts and"),
         (["rejected"] * 6, "n1: foreign processes used 1", None),
         (["accepted", *["rejected"] * 6], "n1: foreign processes used 1", None),
     ],

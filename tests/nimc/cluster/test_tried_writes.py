@@ -92,7 +92,7 @@ def test_the_gids_of_both_ends_are_shown():
             {"rejection": "counted 1 B, claimed 9 B"},
             "limited",
             "a run would be rejected: counted 1 B, claimed 9 B; ",
-            "reliability",
+            "how-writes-are-proven",
         ),
         ({"writers": [writer(proof="unproven")]}, "limited", "unproven; 24.00 GB/s", "device"),
         # 19 GB/s are 76 % of the link's 25 GB/s.
