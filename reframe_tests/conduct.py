@@ -10,6 +10,7 @@ is imported.
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from conductor.block.readers import Readers
 from records.block_plan import BlockPlan
 from records.sample import CounterRow
 from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import RANK_VARIABLES
 from reframe_tests.workload import load_workload
 
 
@@ -37,7 +39,13 @@ def _read_counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
 
 
 def main() -> None:
-    """Conduct the block. Exits with the status of `conductor.block.conductor.main`."""
+    """Conduct the block. Exits with the status of `conductor.block.conductor.main`.
+
+    Variables of ranks are removed from the environment. They are those of an interactive step in
+    which a user started `nimc`, and another launcher would leave them to all ranks.
+    """
+    for name in RANK_VARIABLES:
+        os.environ.pop(name, None)
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, partial(conductor.conduct, plan, readers(plan)))
 

@@ -25,6 +25,15 @@ __all__ = ["CounterRow", "State", "ToolError"]
 #: Placeholder in a wrapped command for the folder of the run's files.
 FOLDER_PLACEHOLDER = "{counters}"
 
+#: Variables in which launchers, except Slurm's, give a rank its number, also that on its node.
+RANK_VARIABLES = (
+    "PMIX_RANK",
+    "PMI_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "MPI_LOCALRANKID",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+)
+
 #: The rank in shell syntax, from the variables of Open MPI, MPICH and Slurm; 0 if none is set.
 RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 

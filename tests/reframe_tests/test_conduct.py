@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from records.block_plan import BlockPlan
 from records.checkout import ROOT
+from reframe_tests import conduct
+from reframe_tests.tools.base import LOCAL_RANK, RANK
 from tests.reframe_tests.reframe_call import ran, reframe, succeeded
 
 READERS = """
@@ -50,6 +53,25 @@ def test_only_the_workload_of_the_block_is_imported(tmp_path):
         (tmp_path / f"{package}.py").write_text("raise ImportError('for another Python')\n")
     done = readers("lammps_scaling", "here", path=tmp_path)
     assert done.stdout.split() == ["s", "lower", "lammps.py", "lammps_scaling.py"], done.stderr
+
+
+def test_variables_of_an_interactive_step_do_not_number_the_ranks(tmp_path, monkeypatch):
+    """`srun --mpi=pmix --pty bash` sets PMIX_RANK=0, and hydra's mpiexec sets only PMI_RANK."""
+    for name in ("PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.delenv("SLURM_LOCALID", raising=False)
+    BlockPlan(
+        case="c", workload="stream", block=0, seed=0, treatments=[], pairs=1, warmups=0, nimc_dir=""
+    ).save(tmp_path / "plan.json")
+    numbers = []
+
+    def conducted(*_):
+        numbers.append(succeeded(ran("env", "PMI_RANK=3", "sh", "-c", f"echo {RANK} {LOCAL_RANK}")))
+
+    monkeypatch.setattr(conduct.conductor, "main", conducted)
+    monkeypatch.setattr(sys, "argv", ["conduct", str(tmp_path / "plan.json")])
+    conduct.main()
+    assert numbers == ["3 3\n"]
 
 
 @pytest.fixture
