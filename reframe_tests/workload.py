@@ -28,6 +28,8 @@ __all__ = ["Fom", "FomError"]
 FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
 #: A line of UCX's log. UCX writes it to standard output, even inside a line of another rank.
 _UCX_LOG = re.compile(r"\[\d+\.\d{6}\] \[\S+?:\d+:\d+\][^\n]*? UCX {1,2}[A-Z]+[^\n]*\n?")
+#: A number whose commas group its digits by three. A decimal comma is refused: 1,5 and 0,123.
+_GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?([eEdD][-+]?\d+)?\s*")
 _RECORD = re.compile(r"^WORKLOAD = ", re.MULTILINE)
 
 #: Finds a number: after a label that starts a line, as the first group of a pattern, or by a
@@ -159,8 +161,9 @@ def load_workload(name: str) -> Workload:
 
 
 def number(text: str) -> float:
-    """Return a number that C, C++ or Fortran printed."""
-    return float(text.replace(",", "").replace("d", "e").replace("D", "e"))
+    """Return a number that C, C++ or Fortran printed. Raises ValueError for another text."""
+    ungrouped = text.replace(",", "") if _GROUPED.fullmatch(text) else text
+    return float(ungrouped.replace("d", "e").replace("D", "e"))
 
 
 def last_match(pattern: str, text: str, name: str) -> re.Match[str]:

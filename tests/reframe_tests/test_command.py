@@ -73,6 +73,14 @@ def test_fortran_numbers_and_numbers_with_thousands_separators_are_compared_by_v
     assert load_workload("command").parse(done.stdout).value == 1500
 
 
+@pytest.mark.parametrize("printed", ["1,5", "0,123", "1,234,5", "12,34", ",500", "1,234.5,6"])
+def test_a_decimal_comma_is_no_number(printed: str) -> None:
+    """A program with the locale de_DE prints 1,5 for 1.5; that is not 15."""
+    done = timed("echo", "rate", printed, figure=r"rate (\S+)")
+    with pytest.raises(FomError, match=f"the figure's pattern matches '{printed}', no number"):
+        load_workload("command").parse(done.stdout)
+
+
 def test_a_rank_that_prints_no_number_leaves_no_worst_figure() -> None:
     done = timed(
         "sh", "-c", "echo rate 5; echo rate -; echo rate 6", figure=r"rate (\S+)", which="worst"
