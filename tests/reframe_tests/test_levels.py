@@ -11,7 +11,7 @@ import pytest
 from records.checkout import ROOT
 from records.errors import InputError
 from reframe_tests.factors import check_level
-from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
+from tests.reframe_tests.reframe_call import plan_of, ran, reframe, succeeded
 
 MACHINE = "example_slurm"
 DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
@@ -47,7 +47,7 @@ CHECKS = {
     ),
     "membench_quick": (
         "{working_set: [auto, 4MiB], footprint: [auto, 2MiB], rate: [25%, full]}",
-        {},
+        {"size": "100MB"},
     ),
     "stream_quick": ("{rate: [0, 50%]}", {"working_set": "1MiB"}),
     "lammps_quick": ("{}", {"core_spec": 2, "case": "lammps@core_spec=2"}),
@@ -176,7 +176,8 @@ def test_a_rate_in_percent_is_a_share_of_the_full_rate(treatments):
         # An edge of a box has 16 cells, or 24 cells with ghost cells. The box takes
         # 8 B x (25 x 24^3 + 10 x 16^3). A box with edges of 32 cells would take more.
         ("cns_quick", "inputs-2", 3_092_480, 15_421_440),
-        ("membench_quick", "-s 4194304B", 4 << 20, None),
+        # The array of nt_write is a multiple of 512 B: 1e8 / 512 is 195312.5.
+        ("membench_quick", "-s 4194304B", 4 << 20, 195_312 * 512),
     ],
 )
 def test_a_working_set_is_a_number_of_whole_elements(
@@ -191,6 +192,12 @@ def test_a_working_set_is_a_number_of_whole_elements(
     if check == "cns_quick":
         (stage,) = dry.glob("stage/*/*/*/cns_quick")
         assert "max_grid_size=16" in (stage / "inputs-2").read_text()
+
+
+def test_the_size_of_an_array_has_a_unit_that_the_program_membench_knows(treatments, membench):
+    (size,) = (word for word in words(treatments["membench_quick"]["off"]) if word.endswith("B"))
+    assert size == "99999744B"
+    assert "of 99999744 bytes" in ran(membench, "copy", "-n", 1, "-s", size, "-d", 0.1).stdout
 
 
 def test_footprints_and_working_sets_are_crossed_with_rates(treatments):
