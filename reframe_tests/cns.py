@@ -35,8 +35,10 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     #: Cells along the edge of the cube.
     cells = variable(int, value=128)
 
-    #: Cells along the edge of each box of the cube.
-    box = variable(int, value=32)
+    #: Cells along the edge of each box of the cube. A rank works on whole boxes. The default, 0,
+    #: takes 32 or, if the cube would have fewer boxes than the node has cores, the largest smaller
+    #: divisor of `cells` that gives each core a box.
+    box = variable(int, value=0)
 
     #: Time steps.
     steps = variable(int, value=5)
@@ -53,8 +55,8 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     def fitting_box(self):
         """Return the edge of the boxes, and store the memory of one box as the working set.
 
-        If a working set was chosen, the edge is the largest with which a box fits in it. Raises
-        InputError.
+        If a working set was chosen, the edge is the largest with which a box fits in it. Reserved
+        cores do not change the edge. Raises InputError.
         """
         if self.cells < _MIN_BOX_EDGE:
             raise variable_fault(self, "cells", f"allowed: numbers from {_MIN_BOX_EDGE}")
@@ -63,6 +65,10 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
         box = self.box
         if size_b is not None:
             box = max(edge for edge in edges if box_b(edge) <= size_b)
+        elif not box:
+            enough = [edge for edge in edges if (self.cells // edge) ** 3 >= self.sized_cores]
+            fallback = min(_MAX_DEFAULT_EDGE, edges[0])
+            box = max((edge for edge in enough if edge <= _MAX_DEFAULT_EDGE), default=fallback)
         self.working_set_b = box_b(box)
         return box
 
@@ -74,6 +80,8 @@ _GHOST_ARRAYS = 25
 _PLAIN_ARRAYS = 10
 #: Ghost cells on each side of an array.
 _GHOSTS = 4
+#: Largest edge of a box by default, cells.
+_MAX_DEFAULT_EDGE = 32
 #: Smallest edge of the cube, and of a box that is chosen for a working set, cells.
 _MIN_BOX_EDGE = 8
 

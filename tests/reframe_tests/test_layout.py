@@ -48,6 +48,8 @@ LAID_OUT = {
 #: 1 mm each. Quicksilver has 2 x 2 x 3 ranks with 6 x 6 x 6 cells each, and 500 particles a cell.
 INPUTS = {
     ("cns", "inputs"): ["nsteps=5", "n_cell=128", "max_grid_size=32", "plot_int=0"],
+    # 2 x 2 x 2 boxes with edges of 32 cells would leave four of twelve cores without a box.
+    ("cns_quick", "inputs"): ["n_cell=64", "max_grid_size=16"],
     ("quicksilver", "coral2_p1.inp"): [
         "xDom: 2",
         "yDom: 2",

@@ -175,7 +175,8 @@ def test_a_rate_in_percent_is_a_share_of_the_full_rate(treatments):
         ("minife_quick", "-nx 88", 22**3 * 380, 50**3 * 380),
         # An edge of a box has 16 cells, or 24 cells with ghost cells. The box takes
         # 8 B x (25 x 24^3 + 10 x 16^3). A box with edges of 32 cells would take more.
-        ("cns_quick", "inputs-2", 3_092_480, 15_421_440),
+        # By default, too, 4 x 4 x 4 boxes with 16 of the cube's 64 cells give each core a box.
+        ("cns_quick", "inputs", 3_092_480, 3_092_480),
         # The array of nt_write is a multiple of 512 B: 1e8 / 512 is 195312.5.
         ("membench_quick", "-s 4194304B", 4 << 20, 195_312 * 512),
     ],
@@ -191,7 +192,7 @@ def test_a_working_set_is_a_number_of_whole_elements(
         assert by_name["off"]["start"]["working_set_b"] == auto_set_b
     if check == "cns_quick":
         (stage,) = dry.glob("stage/*/*/*/cns_quick")
-        assert "max_grid_size=16" in (stage / "inputs-2").read_text()
+        assert "max_grid_size=16" in (stage / "inputs").read_text()
 
 
 def test_the_size_of_an_array_has_a_unit_that_the_program_membench_knows(treatments, membench):
