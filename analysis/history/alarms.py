@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.display.figures import relative_change_text
-from analysis.history.changed_facts import ChangedFact, changed_facts, facts_by_run
+from analysis.history.changed_facts import ChangedFact, RunKey, changed_facts, facts_by_run
 from analysis.history.nights import SERIES_KEY, night_of
 from records.notes import Note, remedy_of
 
@@ -479,7 +479,7 @@ def below_reference(results: pl.DataFrame) -> list[BelowReference]:
 class _Campaign:
     """One campaign on a machine: its nights as a table, and the watch over them."""
 
-    def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, rows: pl.DataFrame, facts: Mapping[RunKey, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
         # Only nights that have the unit and the direction of the last night are compared.
         last_unit_and_better = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
@@ -488,7 +488,6 @@ class _Campaign:
         )
         self.rows = rows.with_columns(last_unit_and_better, log_value=pl.col("value").log() * sign)
         self.rows = self.rows.filter(is_comparable)
-        self.facts = facts
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
         self.keys = self.rows.select(SERIES_KEY).unique(maintain_order=True).rows()
         self.days: list[date] = self.rows["night"].unique().sort().to_list()
@@ -499,10 +498,10 @@ class _Campaign:
         self.log_values = np.full((len(self.days), len(self.keys)), np.nan)
         for *key, day, log_value in self.rows.select(*SERIES_KEY, "night", "log_value").iter_rows():
             self.log_values[row_of[day], column_of[tuple(key)]] = log_value
-        #: The run of each night.
-        self.runs: list[str] = (
-            self.rows.unique("night", keep="first").sort("night")["run"].to_list()
-        )
+        runs = self.rows.unique("night", keep="first").sort("night").select("run", "started_s")
+        #: The run of each night, and its facts.
+        self.runs: list[str] = runs["run"].to_list()
+        self.facts = [facts.get(run, {}) for run in runs.iter_rows()]
         self.watch = AlarmWatch(self.log_values, [day.toordinal() for day in self.days])
         self.watch.judge_all()
 
@@ -526,7 +525,7 @@ class _Campaign:
             case = COMMON_PART_CASE
             arm = ""
             quantity = ""
-        first_run = self.runs[change.first_night]
+        facts = self._facts(self.rows if change.column is None else self.rows.filter(case=case))
         return Alarm(
             machine=self.machine,
             campaign=self.campaign,
@@ -539,8 +538,18 @@ class _Campaign:
             ratio=ratio,
             ratio_now=ratio_now,
             open=nights_since_noticed < MAX_NIGHTS_BEFORE and ratio_now > math.sqrt(ratio),
-            changed=changed_facts(self.facts, self.runs, first_run),
+            changed=changed_facts(facts, change.first_night),
         )
+
+    def _facts(self, rows: pl.DataFrame) -> list[Mapping[str, str]]:
+        """Return the facts of each night's run, with the nodes of `rows`, which are of a case."""
+        nodes: dict[date, set[str]] = {}
+        for day, names in rows.select("night", "nodes").drop_nulls().iter_rows():
+            nodes.setdefault(day, set()).update(names.split(","))
+        return [
+            {**facts, "nodes": ",".join(sorted(nodes[day]))} if day in nodes else facts
+            for day, facts in zip(self.days, self.facts, strict=True)
+        ]
 
     def watched(self, column: int, key: tuple[str, ...]) -> WatchedSeries:
         """Return the state of the series in a column of the table."""

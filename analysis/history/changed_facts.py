@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-#: Number of runs on each side of a change whose facts are compared.
-_COMPARED_RUNS = 6
+#: Number of nights on each side of a change whose facts are compared.
+_COMPARED_NIGHTS = 6
 
 
 @dataclass(frozen=True)
@@ -22,36 +22,34 @@ class ChangedFact:
     after: str | None
 
 
-def facts_by_run(results: pl.DataFrame) -> dict[str, dict[str, str]]:
-    """Return run -> its facts, its nodes and this project's commit, from tables of results."""
-    rows = results.unique("run", maintain_order=True).select("run", "facts", "nodes", "commit")
-    facts_of_runs = {}
-    for run, facts, nodes, commit in rows.iter_rows():
-        facts_of_runs[run] = {fact["name"]: fact["value"] for fact in facts or []}
-        if nodes:
-            facts_of_runs[run]["nodes"] = nodes
+#: Name and start of a run. Runs of several results folders may have the same name.
+RunKey = tuple[str, float]
+
+
+def facts_by_run(results: pl.DataFrame) -> dict[RunKey, dict[str, str]]:
+    """Return run -> its facts and this project's commit, from tables of results."""
+    key = ["run", "started_s"]
+    rows = results.unique(key, maintain_order=True).select(*key, "facts", "commit")
+    facts_of_runs: dict[RunKey, dict[str, str]] = {}
+    for run, started_s, facts, commit in rows.iter_rows():
+        named_facts = {fact["name"]: fact["value"] for fact in facts or []}
         if commit:
-            facts_of_runs[run]["commit"] = commit
+            named_facts["commit"] = commit
+        facts_of_runs[run, started_s] = named_facts
     return facts_of_runs
 
 
-def changed_facts(
-    facts: Mapping[str, Mapping[str, str]], runs: Sequence[str], since: str
-) -> list[ChangedFact]:
-    """Return facts whose usual value differs between the runs before `since` and from `since` on.
+def changed_facts(facts: Sequence[Mapping[str, str]], since: int) -> list[ChangedFact]:
+    """Return facts whose usual value differs between the nights before `since` and from it on.
 
-    The usual value is the most frequent value, so that one odd run on a side hides no change.
+    `facts` has the facts of each night. The usual value is the most frequent value, so that one odd
+    night on a side hides no change.
     """
-    if since not in runs:
+    before = facts[max(0, since - _COMPARED_NIGHTS) : since]
+    after = facts[since : since + _COMPARED_NIGHTS]
+    if not before:
         return []
-    position = runs.index(since)
-    runs_before = runs[max(0, position - _COMPARED_RUNS) : position]
-    runs_after = runs[position : position + _COMPARED_RUNS]
-    before = [facts[run] for run in runs_before if run in facts]
-    after = [facts[run] for run in runs_after if run in facts]
-    if not before or not after:
-        return []
-    names = {name for facts_of_run in before + after for name in facts_of_run}
+    names = {name for facts_of_night in [*before, *after] for name in facts_of_night}
     candidates = [
         ChangedFact(name, before=_usual_value(before, name), after=_usual_value(after, name))
         for name in sorted(names)
@@ -59,7 +57,7 @@ def changed_facts(
     return [fact for fact in candidates if fact.before != fact.after]
 
 
-def _usual_value(facts_of_runs: Sequence[Mapping[str, str]], name: str) -> str | None:
+def _usual_value(facts: Sequence[Mapping[str, str]], name: str) -> str | None:
     """Return the most frequent value of a fact. If several are most frequent, return the latest."""
-    values = [facts.get(name) for facts in reversed(facts_of_runs)]
+    values = [facts_of_night.get(name) for facts_of_night in reversed(facts)]
     return Counter(values).most_common(1)[0][0]

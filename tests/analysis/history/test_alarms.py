@@ -281,10 +281,25 @@ def test_a_series_has_its_level_and_the_least_loss_that_it_would_show() -> None:
 
 
 def test_a_fact_that_changed_is_named_in_spite_of_one_unusual_run() -> None:
-    before = {f"b{night}": {"kernel": "5", "mpi": "4"} for night in range(6)}
-    after = {f"a{night}": {"kernel": "6", "mpi": "4", "nodes": "n1"} for night in range(3)}
-    facts = {**before, **after, "b2": {"kernel": "6"}}
-    runs = [*before, *after]
-    changed = changed_facts(facts, runs, "a0")
+    before = [{"kernel": "5", "mpi": "4"} for _ in range(6)]
+    before[2] = {"kernel": "6"}
+    after = [{"kernel": "6", "mpi": "4", "nodes": "n1"} for _ in range(3)]
+    changed = changed_facts([*before, *after], 6)
     assert changed == [ChangedFact("kernel", "5", "6"), ChangedFact("nodes", None, "n1")]
-    assert changed_facts(facts, runs, "b0") == []
+    assert changed_facts([*before, *after], 0) == []
+
+
+def test_changed_nodes_are_those_of_the_alarms_case() -> None:
+    """Runs of two folders have the same names. In the first, another case moved to other nodes."""
+    results, _ = nights(*[1.1] * RECENT_NIGHTS)
+    is_changed = pl.col("run").str.extract(r"(\d+)").cast(pl.Int64) >= 60
+    moved = pl.when(is_changed).then(pl.lit("n3,n2")).otherwise(pl.lit("n1"))
+    other = results.with_columns(case=pl.lit("another"), fom=pl.lit(1.0), nodes=moved)
+    both_cases = pl.concat([other, results.with_columns(nodes=pl.lit("n1"))])
+    elsewhere = other.with_columns(machine=pl.lit("m2"), started_s=pl.col("started_s") + 1)
+    everything = pl.concat([elsewhere, both_cases])
+    (alarm,) = survey(nights_of(everything), everything).alarms
+    assert (alarm.machine, alarm.case, alarm.changed) == ("m", "melt", [])
+    itself = pl.concat([elsewhere, results.with_columns(nodes=moved)])
+    (alarm,) = survey(nights_of(itself), itself).alarms
+    assert alarm.changed == [ChangedFact("nodes", "n1", "n2,n3")]
