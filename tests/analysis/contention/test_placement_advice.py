@@ -134,6 +134,13 @@ def test_sentences_say_whether_the_placement_was_measured_and_that_rates_are_the
     assert "(placement predicted). By the model, computations" in not_measured
 
 
+def test_rates_are_those_of_the_given_number_of_cores() -> None:
+    """Five cores demand 50 GB/s on node 0, and communications 20 GB/s: 70 of 100."""
+    (row,) = (row for row in advise(MODEL, 5) if (row.comp_node, row.comm_node) == (0, 0))
+    assert (row.comp_b_s, row.comp_share) == (50 * GB, 1.0)
+    assert (row.comm_b_s, row.comm_share) == (20 * GB, 1.0)
+
+
 def test_a_measured_placement_comes_before_an_equal_one_that_was_not() -> None:
     """Two cores take nothing from communications: 20 GB/s on node 0, and 20.06 GB/s on node 1."""
     model = replace(MODEL, remote=replace(REMOTE, b_comm_seq_b_s=20.06 * GB))

@@ -196,6 +196,28 @@ def test_the_site_file_has_the_cores_that_jobs_get_by_default(tmp_path):
     box = loaded(tmp_path, text)
     assert (box.facts.cores, box.core_spec) == (56, False)
     assert "# scontrol show job 7: jobs leave 8 cores of a node to the system" in text
+    # Slurm keeps two of them from all jobs: its number of cores, 62, leaves them out already.
+    (shape, count), *_ = facts.shapes
+    shapes = [(replace(shape, system_cores=2, cores=62), count)]
+    text = site_text(replace(facts, settings=settings, shapes=shapes))
+    assert loaded(tmp_path / "kept", text).facts.cores == 56
+    assert "Slurm keeps 8 cores of nodes from jobs" in text
+
+
+@pytest.mark.parametrize(
+    ("mpi_types", "command"),
+    [
+        (["pmi2", "none", "cray_shasta"], "mpi_put MPICC=cc LAUNCHER='srun --mpi=cray_shasta"),
+        (["none", "pmi2"], "mpi_put LAUNCHER='srun --mpi=pmi2"),
+    ],
+)
+def test_the_command_that_builds_mpi_put_uses_the_mpi_of_the_site(tmp_path, mpi_types, command):
+    """On Slingshot, `mpi_put` is the injector. The wrapper of Cray's compilers is `cc`."""
+    fast = [replace(device, transport="Slingshot") for device in FAST]
+    looked = JobLook(job="7", why=None, nodes=[node("n1", fast), node("n2", fast)])
+    text = site_text(cluster_facts(mpi_types=mpi_types, job_look=looked))
+    assert loaded(tmp_path, text).injector == "mpi_put"
+    assert command in " ".join(text.replace("\n#", " ").split())
 
 
 def test_the_factor_core_spec_is_not_allowed_if_slurm_keeps_cores_on_any_node(tmp_path):
