@@ -65,12 +65,13 @@ _DONE_OUTCOMES = ("measured", "slower", "inconclusive")
 def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
     """Return when a night has to end (Unix time), and the date of the night.
 
-    If `until` is None, the night has no end (None), and its date is today. Otherwise it ends when
-    clocks next show the time of day `until`, such as 05:00. Its date is then the day before its
-    end, so that starts before and after midnight belong to the same night. Raises InputError.
+    If `until` is None, the night has no end (None), and lasts from noon to noon, as in the history.
+    Otherwise it ends when clocks next show the time of day `until`, such as 05:00. Its date is then
+    the day before its end. So starts before and after midnight belong to the same night. Raises
+    InputError.
     """
     if until is None:
-        return None, now.date()
+        return None, night_of(now.timestamp())
     try:
         time_of_day = datetime.strptime(until, "%H:%M").time()
     except ValueError:

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from types import SimpleNamespace as StandIn
 
 import pytest
@@ -84,7 +84,9 @@ def test_a_night_ends_at_the_given_time_of_day_and_has_the_date_of_its_evening()
         (datetime(2026, 11, 21, 5, 0), datetime(2026, 11, 22, 5), date(2026, 11, 21)),
     ):
         assert night_until("05:00", start) == (end.timestamp(), night)
-    assert night_until(None, start) == (None, date(2026, 11, 21))
+    for hour, day in ((22, 20), (24, 20), (24 + 11, 20), (24 + 12, 21)):
+        start = datetime(2026, 11, 20) + timedelta(hours=hour)
+        assert night_until(None, start) == (None, date(2026, 11, day))
     for wrong in ("5", "25:00", "05:00:00", ""):
         with pytest.raises(InputError, match=r"--until: .* found; allowed: a time of day"):
             night_until(wrong, start)
