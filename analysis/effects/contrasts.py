@@ -117,11 +117,15 @@ def contrasts(judged: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
 
 
 def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
-    """Baselines and effects of one case, by name."""
+    """Baselines and effects of one case, by name.
+
+    Effects whose timetable had no writer are left out, as at a small scale: without traffic there
+    is nothing to gain.
+    """
     columns = ("arm", "baseline", "factors", "fom_unit", "fom_better")
-    rows = (
-        case_samples.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
-    )
+    is_baseline, is_effect = (pl.col("role") == role for role in ("baseline", "effect"))
+    has_writers = pl.col("timetable").fill_null(1) > 0
+    rows = case_samples.filter(is_baseline | (is_effect & has_writers)).select(columns).unique()
     by_name = {
         arm: _Treatment(arm, baseline, parsed_levels(factors), unit, better == "higher")
         for arm, baseline, factors, unit, better in rows.collect().iter_rows()

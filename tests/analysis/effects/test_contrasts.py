@@ -53,6 +53,24 @@ def test_prices_and_gains_by_hand(better: Better) -> None:
     assert measured["price", "off@cores=1", "off"].at == {}
 
 
+def test_nothing_is_gained_where_the_timetable_has_no_writer() -> None:
+    """Daly's interval needs no writer at a small scale. A price needs no writes."""
+    times = {"off@cores=1": 1.1, "daly": 1.0, "daly@cores=1": 1.1}
+    runs = samples(remedies(times=times), pairs=6)
+    with_writers = frame(runs)
+    without_writers = [
+        replace(run, writers=[], timetable=replace(run.timetable, writers=0))
+        if run.timetable
+        else run
+        for run in runs
+    ]
+    kinds = [
+        {kind for kind, *_ in contrasts_of(judged)}
+        for judged in (with_writers, frame(without_writers))
+    ]
+    assert kinds == [{"price", "gain"}, {"price"}]
+
+
 def test_the_noise_floor_of_a_contrast_covers_those_of_both_levels() -> None:
     times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
     measured = contrasts_of(frame(samples(remedies(times=times), pairs=6)))
