@@ -5,7 +5,7 @@ output is a capture with one change, such as a wrong answer of the program or an
 """
 
 import re
-from math import sqrt
+from math import pi, sin, sqrt
 
 import pytest
 
@@ -219,6 +219,12 @@ def test_the_required_results_are_those_computed_by_hand():
     # The wave is fastest where each factor is 1. Its speed there is the speed of sound,
     # sqrt(1.4 * 0.4 * 2.5e9), plus 1.2e4.
     assert cns.fastest_wave(24 * 16) == pytest.approx((37416.5738677 + 12000) * 384 / 0.2)
+    assert cns.fastest_wave(8) == pytest.approx((37416.5738677 + 12000) * 8 / 0.2)
+    # Corners of 12 and of 9 cells are 30 and 40 degrees apart. On 12, sin(2x) is at most sin(60).
+    # On 9, it is at most sin(80), and sin(3x) is at most sin(120).
+    twelfths, ninths = 12000 * sin(pi / 3), 12000 * sin(pi * 2 / 3) * sin(pi * 4 / 9)
+    assert cns.fastest_wave(12) == pytest.approx((37416.5738677 + twelfths) * 12 / 0.2)
+    assert cns.fastest_wave(9) == pytest.approx((37416.5738677 + ninths) * 9 / 0.2)
     planes = snap.flux_planes(output("snap/n1"))
     assert [(len(plane), len(plane[0])) for plane in planes] == [(8, 8)] * 6
     assert planes[0][0][6:] == [0.27560, 0.21713]

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.subjects.paper import paper
 from records.errors import InputError
-from reframe_tests.scaling import ScaleRequest, ranks_per_node, resolve
+from reframe_tests.scaling import ScaleRequest, ranks_per_node, request_of, resolve
 from tests.records.machine import made
 
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
@@ -71,9 +71,29 @@ def test_a_scale_needs_these_origin_nodes(wanted, changes, origins, writer_b_s):
     assert (scale.origins, scale.writer_b_s) == (origins, writer_b_s)
 
 
+def test_short_writes_have_the_limits_of_the_request_or_else_of_the_machine():
+    proof = {"write_tolerance": "0.3s", "write_share": 0.07}
+    wanted = ScaleRequest(nodes=4, write="2s", fill=0.25, writers="constant:1")
+    scale = resolve(wanted, machine(proof=proof))
+    assert (scale.short.tolerance_s, scale.short.allowed_share) == (0.3, 0.07)
+    assert (scale.short.length_s, scale.short.fill, scale.given_arms) == (2, 0.25, ("constant",))
+    own = ScaleRequest(nodes=4, tolerance_s=0.2, allowed_share=0.01)
+    short = resolve(own, machine(proof=proof)).short
+    assert (short.tolerance_s, short.allowed_share) == (0.2, 0.01)
+
+
+def test_a_quantity_without_a_unit_is_named_as_text():
+    """YAML makes a number of `write: 2`."""
+    with pytest.raises(InputError, match="write: '2'"):
+        resolve(request_of({"write": 2, "steps": 100}), machine())
+
+
 @pytest.mark.parametrize(
     ("wanted", "named"),
     [
+        (ScaleRequest(nodes=4, writers="daly:two"), "writers: 'daly:two' found"),
+        (ScaleRequest(nodes=4, tolerance_s=-0.1), "tolerance_s: -0.1 found; allowed: numbers from"),
+        (ScaleRequest(nodes=4, link_share=0.0), "link_share: 0.0 found; allowed: numbers above 0"),
         (ScaleRequest(nodes=4, writers="daly:5"), "writers: 5 on 4 nodes"),
         (ScaleRequest(nodes=4, writers="on:1"), "writers: 'on:1'"),
         (ScaleRequest(nodes=0), "nodes"),
@@ -132,6 +152,7 @@ def test_a_node_has_one_rank_on_each_core_that_is_not_spare():
     assert ranks_per_node(ScaleRequest(nodes=4, ranks_per_node=8, spare_cores=1), 16) == 8
     for request in (
         ScaleRequest(nodes=4, spare_cores=16),
+        ScaleRequest(nodes=4, spare_cores=-1),
         ScaleRequest(nodes=4, ranks_per_node=-1),
     ):
         with pytest.raises(InputError, match=r"spare_cores: .* leave a rank on 16 cores"):

@@ -61,6 +61,9 @@ def test_the_values_of_hwcsamp_are_those_of_its_report(tmp_path):
     folder_with_views(tmp_path, "hwcsamp", EVENT_TRIAL.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM"))
     with pytest.raises(ToolError, match=r"rank-0\.csv: no column of PAPI_L3_TCM; found: exclusive"):
         rows(tmp_path, "openspeedshop")
+    view.write_text(view.read_text().splitlines()[2] + "\n")
+    with pytest.raises(ToolError, match=r"rank-1\.csv: no table: Exclusive"):
+        read_view(view)
     view.write_text("Warning: Unsupported option, '-v linkedobjects'\n")
     with pytest.raises(ToolError, match="no table: Warning: Unsupported option"):
         read_view(view)
@@ -93,6 +96,35 @@ def test_a_build_that_loses_the_events_after_the_first_is_refused(tmp_path, lost
     fault = r"rank-1\.csv: perf::TASK-CLOCK, the last event, has 0\.000 s of 1\.540 s"
     with pytest.raises(ToolError, match=fault):
         rows(tmp_path, "openspeedshop")
+
+
+VIEW = "Exclusive CPU time in seconds.,perf::TASK-CLOCK,LinkedObject\n{},{},app\n"
+
+
+@pytest.mark.parametrize(
+    ("sampled_s", "clock_ns", "lost"),
+    [(1.0, 99_000_000, True), (1.0, 101_000_000, False), (0, 0, True), (0, 5_000_000, False)],
+)
+def test_a_clock_below_a_tenth_of_the_sampled_time_is_lost(tmp_path, sampled_s, clock_ns, lost):
+    trial = EVENT_TRIAL.replace("Successfully added: perf::PAGE-FAULTS\n", "")
+    folder_with_views(tmp_path, "hwcsamp", trial)
+    (tmp_path / "rank-1.csv").write_text(VIEW.format(sampled_s, clock_ns))
+    if lost:
+        with pytest.raises(ToolError, match=r"rank-1\.csv: perf::TASK-CLOCK, the last event, has"):
+            rows(tmp_path, "openspeedshop")
+    else:
+        clock = rows(tmp_path, "openspeedshop")[1, "perf::TASK-CLOCK"]
+        assert clock.value == pytest.approx(clock_ns * 1e-9)
+
+
+def test_of_two_countable_events_hwc_counts_the_first(tmp_path):
+    trial = "Successfully added: PAPI_TOT_CYC\nSuccessfully added: perf::TASK-CLOCK\n"
+    folder_with_views(tmp_path, "hwc", trial)
+    for rank in (0, 1):
+        view = f"Exclusive PAPI_TOT_CYC Counts,LinkedObject\n30,a\n1{rank},b\n"
+        (tmp_path / f"rank-{rank}.csv").write_text(view)
+    values = {key: row.value for key, row in rows(tmp_path, "openspeedshop:hwc").items()}
+    assert values == {(0, "PAPI_TOT_CYC"): 40, (1, "PAPI_TOT_CYC"): 41}
 
 
 @pytest.mark.parametrize(
@@ -255,5 +287,8 @@ def test_the_message_names_what_openss_cannot_give(folder, monkeypatch):
 
 def test_a_program_without_mpi_has_one_rank(folder):
     (folder.parent / "expstatus").write_text(STATUS.replace(" -r 1", "").replace(" -r 0", ""))
+    # The view without a process would be the same for each of two ranks.
+    with pytest.raises(ToolError, match="no data of rank 0; found 0 of 2"):
+        write_views(folder, 2, "hwcsamp", {})
     write_views(folder, 1, "hwcsamp", {})
     assert "-p" not in (folder / "commands.txt").read_text()
