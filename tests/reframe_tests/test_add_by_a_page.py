@@ -98,7 +98,7 @@ def test_the_mixins_have_each_method_that_the_page_names() -> None:
     from reframe_tests.mixin import NimcMixin
 
     rows = re.findall(r"^\| (`\w+\(.*?\)`(?:, `\w+\(.*?\)`)*) \|(.*)", WORKLOAD, re.MULTILINE)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for names, text in rows:
         mixin = ThreadsMixin if "of `ThreadsMixin`" in text else NimcMixin
         assert all(callable(getattr(mixin, name)) for name in re.findall(r"`(\w+)\(", names))
