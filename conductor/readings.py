@@ -54,9 +54,9 @@ class FinishedWrite(NamedTuple):
 
 
 class CounterSample(NamedTuple):
-    """Bytes of a writer that a counter has counted by a time.
+    """How many of a writer's bytes a counter had counted at a time.
 
-    For a control, which writes nothing: the processor time that it has used, seconds.
+    For a control, which writes nothing: the processor time that it had used, seconds.
     """
 
     #: Unix time.
@@ -80,7 +80,7 @@ class MeterRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where the memory of one end of a writer lies, just before the agent stops or holds it."""
+    """Where one end's memory lies, just before the agent ends or suspends the writer."""
 
     writer: int
     role: EndRole

@@ -15,7 +15,7 @@ from records.sample import Direction, Level
 
 @dataclass(frozen=True, kw_only=True)
 class Writes:
-    """What the writers do, or what the control does that replaces them."""
+    """What the writers do, or what the control does in their place."""
 
     #: Name of the injector (the program that writes). Injectors that read, and controls, have names
     #: of their own.
@@ -37,8 +37,8 @@ class Writes:
     scheduled: int | None = None
     #: Memory that each writer's messages pass through, bytes; None: the injector's default.
     footprint_b: int | None = None
-    #: Writers to each target; None: as many writers as there are targets or origins, whichever is
-    #: more.
+    #: Writers to each target. None: as many writers in all as there are targets or origins,
+    #: whichever is more.
     clients: int | None = None
     #: Queue pairs of each writer. None: queue pairs are added until they no longer raise the
     #: uncontended rate.

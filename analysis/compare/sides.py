@@ -598,7 +598,7 @@ class ComparedSides:
             return "No case in common."
         few = sum(row.verdict == "too few nights" for row in self.rows)
         if not few:
-            return "No row is comparable."
+            return "No row can be judged: too few pairs, or not comparable."
         return (
             f"Too few nights to name a change: for {plural(few, 'row')} it takes"
             f" {nights_needed(few)} of both sides together, {_MIN_NIGHTS} at least of each."

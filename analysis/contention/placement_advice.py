@@ -92,7 +92,7 @@ def advise(
 
 
 def _preference(row: PlacementRates) -> tuple[float, float, bool, float]:
-    """Return the sort key of a placement. Shares that differ by less than 1 % count as equal.
+    """Return the sort key of a placement. Shares of the same whole per cent count as equal.
 
     Of placements with equal shares, a measured one comes first.
     """
@@ -157,11 +157,11 @@ def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[
     best = rows[0]
     if best.smaller_share < 0:
         computing = plural(cores, "core")
-        return [f"With {computing} computing the model of {model.name} predicts no placement."]
+        return [f"While {computing} compute, the model of {model.name} predicts no placement."]
     basis = placement_basis(model, best)
     if not model.published:
         basis = f"placement {basis}"
-    both_lose = "no number of cores makes both lose"
+    both_lose = "no number of cores that the model predicts makes both lose"
     if best.both_lose_cores is not None:
         both_lose = f"both lose from {plural(best.both_lose_cores, 'core')} on"
     return [

@@ -20,8 +20,8 @@ def widening(log_times: Values) -> float | None:
     """Return the standard deviation of the treated runs / that of the baseline runs.
 
     `log_times` is the array that `aligned_ranks.slowdown` takes. Both deviations are computed from
-    its logarithms. None below six pairs, or if the ratio is not shown to be above 1. If it is shown
-    and all baseline runs took the same time, the ratio is infinite.
+    its logarithms. None below six pairs, or if the ratio is not above 1, or not shown to be. If it
+    is shown and all baseline runs took the same time, the ratio is infinite.
     """
     from scipy import special
 
@@ -42,4 +42,6 @@ def widening(log_times: Values) -> float | None:
     if excess <= special.stdtrit(degrees_of_freedom, 1 - _ERROR_LEVEL) * standard_error:
         return None
     baseline_deviation = float(np.std(baselines, ddof=1))
-    return float(np.std(treated, ddof=1)) / baseline_deviation if baseline_deviation else math.inf
+    ratio = float(np.std(treated, ddof=1)) / baseline_deviation if baseline_deviation else math.inf
+    # One baseline run far from the others makes their deviation large, not their mean distance.
+    return ratio if ratio > 1 else None

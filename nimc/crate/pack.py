@@ -81,10 +81,10 @@ def pack(
 ) -> dict[str, Any]:
     """Write the crate of a run to the file `crate`. It is signed if a `key` is given.
 
-    The same run always gives the same bytes, except for the signature. Returns facts about the
-    crate: path, size, number of files, SHA-256 of the manifest, head of the chain, and whether the
-    run is finished. Raises InputError if the run belongs to another user, is being measured, or has
-    faults, and if `crate` exists but is no crate of this run.
+    The same run, license and authors always give the same bytes, except for the signature. Returns
+    facts about the crate: path, size, number of files, SHA-256 of the manifest, head of the chain,
+    and whether the run is finished. Raises InputError if the run belongs to another user, is being
+    measured, or has faults, and if `crate` exists but is no crate of this run.
     """
     if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")

@@ -42,9 +42,9 @@ def test_two_nights_differ_but_no_change_is_named(tmp_path, command):
     command("compare", old, new, "--fail", code=2)
     assert "--fail: Too few nights" in command.err
     few = _run(tmp_path / "few", pairs=3)
-    assert "No row is comparable" in command("compare", old, few)
+    assert "No row can be judged" in command("compare", old, few)
     command("compare", old, few, "--fail", code=2)
-    assert "--fail: No row is comparable" in command.err
+    assert "--fail: No row can be judged" in command.err
     document = command.json("compare", old, new, "--output", tmp_path / "out")
     assert (document["reference"]["runs"], document["worse"]) == (["monday"], 0)
     rows = document["comparisons"]

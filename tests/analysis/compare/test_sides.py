@@ -157,7 +157,7 @@ def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
     comparison = compare_sides([stream], [few])
     assert comparison.warnings == ["few: unfinished"]
     assert {row.verdict for row in comparison.rows} == {"too few pairs"}
-    assert comparison.summary == "No row is comparable."
+    assert comparison.summary == "No row can be judged: too few pairs, or not comparable."
     # Different settings are reported, even for a row with few pairs.
     small = {"check": "stream", "set": {"array_most": "32MiB"}}
     otherwise = compare_sides(
@@ -184,7 +184,10 @@ def test_rows_that_are_not_comparable_have_no_ratio_and_are_reported_first(
     assert {(row.verdict, row.text, row.ratio) for row in comparison.rows} == {
         ("not comparable", "not comparable", None)
     }
-    assert (comparison.worse_count, comparison.summary) == (0, "No row is comparable.")
+    assert (comparison.worse_count, comparison.summary) == (
+        0,
+        "No row can be judged: too few pairs, or not comparable.",
+    )
     # With the same arrays, baselines are comparable. The time on the faster machine is 1 / 5.28.
     alike = compare_sides([with_entries(stream, small)], [mycluster])
     off = next(row for row in alike.rows if row.metric == "off")

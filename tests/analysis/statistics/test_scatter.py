@@ -37,3 +37,15 @@ def test_few_or_equal_runs_show_no_wider_scatter() -> None:
     # Five pairs are too few, even if the test shows a difference: distances of 20 and 0 beside 1.
     assert widening(np.vstack([apart[:4], [[0.0, 1, -1]]])) is None
     assert widening(np.zeros((8, 3))) is None
+
+
+def test_one_odd_baseline_run_is_no_wider_scatter_of_the_others() -> None:
+    """100 treated runs lie at 1 and -1 in turn, 99 baseline runs at 0, and one at 20.
+
+    The mean distances are 1 and 0.2, shown to differ; the standard deviations are 1.005 and 2.
+    """
+    times = np.zeros((100, 2))
+    times[:, 0] = [1, -1] * 50
+    times[7, 1] = 20
+    assert stats.levene(*times.T, center="median").pvalue < 0.02
+    assert widening(times) is None
