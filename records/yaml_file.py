@@ -205,8 +205,12 @@ def line_of(files: Sequence[YamlDocument], keys: Keys) -> str:
 def first_fault_line(
     files: Sequence[YamlDocument], error: ValidationError, model: type[BaseModel]
 ) -> str:
-    """The first error on one line: file, line, field, what was found and what is allowed."""
-    details = error.errors(include_url=False)[0]
+    """The first error on one line: file, line, field, what was found and what is allowed.
+
+    An unknown key comes before others: it may be the misspelled name of a key that is missing.
+    """
+    faults = error.errors(include_url=False)
+    details = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
     keys: Keys = details["loc"]
     fault = fault_of(details)
     if details["type"] == "extra_forbidden":

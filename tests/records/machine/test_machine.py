@@ -71,7 +71,14 @@ def test_an_included_file_replaces_keys_and_is_refused_if_others_can_write_it(
         ("name: box", "nam: box", ":2: nam: unknown key, did you mean 'name'?; allowed: name, "),
         ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's name, 'box'"),
         ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
-        ("cores: 16", "core: 16", ":8: facts.cores: missing"),
+        ("cores: 16,", "", ":8: facts.cores: missing"),
+        # The key that is missing has another name.
+        ("cores: 16", "core: 16", ":8: facts.core: unknown key, did you mean 'cores'?; allowed: "),
+        (
+            "injector: perftest",
+            "injektor: ucx",
+            ":5: injektor: unknown key, did you mean 'injector'?",
+        ),
         ("node_mtti: 10y", "rails: [{device: a, socket: 1}]", ":6: rails.0.socket: unknown key; "),
         ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a whole number"),
         ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
