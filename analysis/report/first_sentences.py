@@ -329,7 +329,12 @@ def _measured_pairs_of_undecided(rows: Sequence[Result]) -> dict[str, int]:
 
 
 def failures(run: RunData) -> list[str]:
-    """Return a text for each case in which no run counts, with the reason of its last run."""
+    """Return a text for each case in which no run counts, with the reason of its last run.
+
+    If the run has no samples, a text says so.
+    """
+    if run.samples.is_empty():
+        return ["the run has no samples"]
     texts = []
     for (case,), runs in run.samples.group_by("case", maintain_order=True):
         reasons = runs["reason"].drop_nulls()

@@ -77,6 +77,11 @@ def test_report_prints_what_disturbed_a_run(tmp_path, command):
     assert "Disturbed" not in quiet
 
 
+def test_report_says_that_a_run_has_no_samples(tmp_path, command):
+    run = write_run(tmp_path / "run", [], header(run="run"))
+    assert "no result: the run has no samples" in command("report", run)
+
+
 @pytest.fixture(scope="module")
 def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with three runs of one machine, and one run of another machine."""
