@@ -101,8 +101,8 @@ class Note(Enum):
         "the counters of each node are kept on up to 64 targets and up to 64 origins",
     )
     UNPAIRED = (
-        "unpaired: Slurm left {cores} cores a node to the system (--core-spec); the runs without"
-        " --core-spec are of another job",
+        "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without"
+        " --core-spec come from another job",
         "measure at least two allocations of each level",
     )
     STREAM_IN_CACHE = (

@@ -167,16 +167,14 @@ def _application_remedies(run: RunData) -> Iterator[_Remedy]:
     prices = {
         (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
     }
-    rows = {(row.case, row.arm): row for row in traffic_effects(run)}
+    rows = {(row.case, row.arm): row for row in run.results}
     gains = [contrast for contrast in run.contrasts if contrast.kind == "gain"]
     for gain in gains:
         # A run that a tool wraps is measured for its counts, not for its speed.
         if gain.factor not in REMEDIES or _TOOL_FACTOR in gain.at:
             continue
-        without_remedy = rows.get((gain.case, gain.against))
-        with_remedy = rows.get((gain.case, gain.treatment))
-        if without_remedy is None or with_remedy is None:
-            continue
+        without_remedy = rows[gain.case, gain.against]
+        with_remedy = rows[gain.case, gain.treatment]
         price = prices.get((gain.case, with_remedy.baseline, without_remedy.baseline))
         if price is not None:
             yield _Remedy(

@@ -170,7 +170,7 @@ class Ucx(Injector):
         )
 
     def _program(self, writer: Writer) -> str:
-        """Return the program: with verbs that on PATH, without verbs the wheel's if installed."""
+        """Return the program on PATH; where no verbs are needed, the wheel's if it is installed."""
         if self.transport(writer) in ("shared memory", "tcp") and WHEEL_PROGRAM.is_file():
             return str(WHEEL_PROGRAM)
         return shutil.which(self.program) or self.program

@@ -460,7 +460,7 @@ class CampaignRunner:
             reasons = layouts.short_of_runs(self.run, search_entry, treatments)
             short = "; ".join(f"{name} ({reason})" for name, reason in reasons.items())
             few = f"fewer than {layouts.RUNS_PER_LAYOUT} accepted runs of the layouts {short}"
-            raise _CaseError(f"{search_entry.name}: {few}; set another layout than 'auto'")
+            raise _CaseError(f"{search_entry.name}: {few}; set a layout instead of 'auto'")
         return layout
 
     def _run_block(

@@ -222,40 +222,32 @@ def test_outside_an_allocation_a_job_runs_the_conductor(
 
 
 @pytest.mark.parametrize(
-    ("proven", "status", "signum", "code"),
+    ("proven", "start_s", "status", "signum", "code"),
     [
-        (True, 0, None, 0),
-        (True, 7, None, 7),
-        (True, None, None, 0),  # without a command
-        (False, 0, None, 1),
-        (False, 7, None, 1),
-        (True, None, 15, 143),
+        (True, 5.0, 0, None, 0),
+        (True, 5.0, 7, None, 7),
+        (True, None, None, None, 0),  # without a command
+        # Slurm killed the command and the conductor after the writes, at the job's time limit.
+        (True, 5.0, None, None, 1),
+        (False, 5.0, 0, None, 1),
+        (False, 5.0, 7, None, 1),
+        (True, 5.0, None, 15, 143),
     ],
 )
-def test_the_exit_code(proven: bool, status: int | None, signum: int | None, code: int) -> None:
+def test_the_exit_code(
+    proven: bool, start_s: float | None, status: int | None, signum: int | None, code: int
+) -> None:
     summary = InjectionSummary(
         machine="box",
         commit=None,
         rate="full",
         link_rate_b_s=None,
         proven=proven,
+        ended_by="time",
+        command_start_s=start_s,
         exit_status=status,
     )
     assert exit_code(InjectionOutcome(summary, signum)) == code
-
-
-def test_a_command_that_was_killed_with_the_conductor_has_no_exit_code_0() -> None:
-    """Slurm ended the job after the writes, which were proven."""
-    summary = InjectionSummary(
-        machine="box",
-        commit=None,
-        rate="full",
-        link_rate_b_s=None,
-        proven=True,
-        ended_by="time",
-        command_start_s=5.0,
-    )
-    assert exit_code(InjectionOutcome(summary, None)) == 1
 
 
 @pytest.mark.parametrize("command", [(), ("./solver",)])
