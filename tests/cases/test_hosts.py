@@ -824,6 +824,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, monkeypatch):
     error = "command 'sbatch x' failed with exit code 1:\n--- stdout ---\n--- stdout ---\n"
     error += "--- stderr ---\nsbatch: error: Invalid account\n--- stderr ---"

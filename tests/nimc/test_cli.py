@@ -88,6 +88,7 @@ def test_other_users_cannot_write_to_files_that_a_command_makes(command):
         assert os.umask(before) == becomes
 
 
+@pytest.mark.slow
 def test_too_little_address_space_is_one_line():
     """Without this check, libraries end the process with SIGABRT, or an import fails."""
     plan = shlex.join(python_main("nimc.cli.main", "plan", "quick", "--machine", "localhost"))
@@ -143,6 +144,7 @@ def test_a_full_output_and_a_missing_current_folder_are_failures_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_with_the_backend_of_a_notebook(tmp_path):
     notebook = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     words = ["model", "plot", "--platform", "henri", "-o", str(tmp_path / "page.html")]

@@ -47,6 +47,7 @@ def test_documents_of_commands_whose_text_may_be_wide(command):
         command.json(*words.split())
 
 
+@pytest.mark.slow
 def test_documents_about_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # so that printed paths are short
     monkeypatch.setattr("analysis.report.page.render", render)

@@ -61,6 +61,7 @@ def typed(nimc: Nimc, line: str, folder: Path, **more: object) -> tuple[int, str
     return nimc.typed(words, folder, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_plans_command_starts_a_run_and_the_runs_commands_continue_it(elsewhere: Nimc) -> None:
     """The run's command in the terminal is typed in the same folder, that of the page elsewhere."""
     home = elsewhere.folder.with_name("home")

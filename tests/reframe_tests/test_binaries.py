@@ -52,6 +52,7 @@ def test_a_skipped_check_names_a_reason_for_each_environment(
     assert f"{len(reasons)} skipped" in done.stdout
 
 
+@pytest.mark.slow
 def test_flags_of_an_environment_choose_the_processor_and_leave_the_programs_optimised(tmp_path):
     text = (ROOT / "configs" / "localhost.py").read_text()
     config = tmp_path / "arm.py"
@@ -94,6 +95,7 @@ def test_a_campaign_finds_why_its_check_was_skipped(tmp_path, monkeypatch):
 ONE_RUN = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
 
 
+@pytest.mark.slow
 def test_each_case_runs_in_one_environment_only(tmp_path):
     program = script(tmp_path / "bin" / "test_HPCCG", "echo this is no HPCCG")
     text = (ROOT / "configs/localhost.py").read_text()

@@ -224,6 +224,7 @@ def started(folder: Path, config: str | Path, **variables: str) -> dict[str, str
     return dict(treatment["start"]["environment"])
 
 
+@pytest.mark.slow
 def test_variables_of_a_users_shell_neither_bind_ranks_nor_replace_the_mpi_of_wheels(
     tmp_path, monkeypatch
 ):

@@ -195,6 +195,7 @@ def test_a_working_set_is_a_number_of_whole_elements(
         assert "max_grid_size=16" in (stage / "inputs").read_text()
 
 
+@pytest.mark.slow
 def test_the_size_of_an_array_has_a_unit_that_the_program_membench_knows(treatments, membench):
     (size,) = (word for word in words(treatments["membench_quick"]["off"]) if word.endswith("B"))
     assert size == "99999744B"

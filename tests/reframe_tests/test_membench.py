@@ -78,6 +78,7 @@ def test_variables_of_a_shell_do_not_keep_membench_from_its_cores(membench):
     assert "fewer threads" not in done.stderr
 
 
+@pytest.mark.slow
 def test_membench_is_the_same_program_wherever_it_is_compiled(membench, tmp_path):
     """Its debug information would name the folder. GCC 7 has no -ffile-prefix-map."""
     copy = shutil.copytree(MEMBENCH, tmp_path / "elsewhere")

@@ -74,6 +74,7 @@ def share_of_one_case(shares: str) -> float:
     return float(shares.partition(",")[0])
 
 
+@pytest.mark.slow
 def test_a_carry_over_is_noted_and_makes_no_verdict_wrong() -> None:
     """The carry-over is up to two standard deviations of the noise, in 24 pairs.
 

@@ -154,6 +154,7 @@ def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
     assert sample["elapsed_s"] > 1.8
 
 
+@pytest.mark.slow
 def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
     run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], limits={"retries": 1})
     assert run.finish() == 1
@@ -223,6 +224,7 @@ exit 213
 """
 
 
+@pytest.mark.slow
 def test_the_reason_of_a_writer_that_never_gets_ready_is_what_its_program_printed(
     block, tmp_path, monkeypatch
 ):
@@ -287,6 +289,7 @@ def test_agents_that_need_more_files_than_are_allowed_are_refused(monkeypatch):
         require_open_files(many)
 
 
+@pytest.mark.slow
 def test_a_block_does_not_go_on_without_its_owner(block):
     owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "300")
     run = block(command=["sleep", "30"], owner_pid=owner)
@@ -296,6 +299,7 @@ def test_a_block_does_not_go_on_without_its_owner(block):
     assert run.finish() == 143
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
     """A signal that ReFrame sends to the job's process group does not interrupt it either."""
     # The launcher ends late, as if the writers of its agents took long to end.

@@ -40,6 +40,7 @@ def prepared(folder: Path) -> Request:
     return load_request(folder / "c.yaml", "localhost")
 
 
+@pytest.mark.slow
 def test_each_level_of_a_variable_makes_a_case(prepared):
     assert [case.name for case in prepared.campaign.cases] == [
         "small@num_cpus_per_task=1",
@@ -101,6 +102,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return str(error.value).replace(f"{folder}/", "").splitlines()
 
 
+@pytest.mark.slow
 def test_checks_that_cannot_be_measured_are_refused_with_their_lines(refusals):
     expected = [(index, row) for index, row in enumerate(REFUSED.values()) if row]
     for line, (index, (values, allowed)) in zip(refusals, expected, strict=True):

@@ -198,6 +198,7 @@ def test_the_same_command_in_another_folder_starts_another_run(nimc: Nimc) -> No
     assert plan["folder"] == str(nimc.folder / "two")
 
 
+@pytest.mark.slow
 def test_a_packed_measurement_has_no_local_paths_and_its_command_is_not_run_again(
     nimc: Nimc, command: Command, tmp_path: Path
 ) -> None:

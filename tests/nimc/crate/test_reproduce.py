@@ -108,6 +108,7 @@ def order(run: Path) -> list[str]:
     return [json.loads(line)["arm"] for line in lines]
 
 
+@pytest.mark.slow
 def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     """More pairs than the campaign has were requested. The crate is named by a link."""
     assert nimc.run("--pairs", "8")[0] == 0

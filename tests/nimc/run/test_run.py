@@ -226,6 +226,7 @@ def test_a_level_that_the_machine_lacks_is_left_out_and_no_failure(nimc):
 UNDECIDED = "name: small\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on, spin, aa]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairs", "first_fake", "later_fake", "first_verdict"),
     [
@@ -285,6 +286,7 @@ def test_a_failed_case_is_tried_again_in_the_same_run_and_a_new_block(nimc):
     assert {sample["block"] for sample in nimc.samples("stream")} == {1}
 
 
+@pytest.mark.slow
 def test_rejected_runs_never_end_in_a_loop(nimc):
     _, err = nimc.ended(faults="reject", code=3)
     assert "stream: " in err
@@ -474,6 +476,7 @@ def held(nimc: Nimc) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_two_simultaneous_sessions_do_not_share_a_run(nimc, command, held):
     out, err = nimc.ended(code=2)
     assert out == ""
@@ -482,6 +485,7 @@ def test_two_simultaneous_sessions_do_not_share_a_run(nimc, command, held):
     assert_message(line, f"{nimc.the_run()}", f"process {held.pid}", allowed="wait for it")
 
 
+@pytest.mark.slow
 def test_a_signal_leaves_samples_and_no_process(nimc, command, held):
     status, err = stopped(held, signal.SIGHUP, signal.SIGINT)
     assert status == 130
@@ -511,6 +515,7 @@ def test_a_run_whose_folder_is_gone_is_named(nimc, monkeypatch):
     assert not nimc.results.exists()
 
 
+@pytest.mark.slow
 def test_when_nimc_itself_is_killed_its_session_ends_too(nimc):
     process = nimc.start(faults="held")
     wait_until(nimc.has_samples, process=process)
@@ -597,6 +602,7 @@ pairs: {floor: 6, cap: 6}
 THIRD_PARTY_CHECKS = ROOT / "tests/nimc/campaign/third_party.py"
 
 
+@pytest.mark.slow
 def test_runs_of_a_third_party_check_are_counted_before_it_has_read_them(nimc, monkeypatch):
     shutil.copy(THIRD_PARTY_CHECKS, nimc.folder)
     nimc.write(THIRD_PARTY_CAMPAIGN)
@@ -614,6 +620,7 @@ def test_runs_of_a_third_party_check_are_counted_before_it_has_read_them(nimc, m
     assert (len(keys), len(set(keys))) == (19, 19)
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_between_two_sessions_is_noted(nimc, command):
     nimc.ended(faults="die", code=3)
     header = nimc.header()

@@ -96,6 +96,7 @@ def test_nothing_that_schema_6_recorded_is_lost(
     assert report_of(nimc, interrupted.path)["head"] == nimc.header()["head"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_of_schema_6_is_continued_with_more_pairs(
     nimc: Nimc, command: Command
 ) -> None:

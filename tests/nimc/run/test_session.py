@@ -142,6 +142,7 @@ def test_a_signal_after_the_last_block_stops_the_campaign(nimc, monkeypatch):
     assert nimc.header()["finished_s"] is None
 
 
+@pytest.mark.slow
 def test_neither_variables_nor_a_configuration_can_move_the_files_of_a_block(tmp_path, monkeypatch):
     """nimc finds jobs by their folder. Its sessions are not stored in ReFrame's own database."""
     check, config, log = (tmp_path / name for name in ("check.py", "config.py", "log"))

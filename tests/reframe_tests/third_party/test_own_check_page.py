@@ -86,6 +86,7 @@ def listed_checks(folder: Path, pattern: str) -> list[str]:
     return re.findall(r"^- (\w+)", succeeded(listing), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_reframe_runs_both_classes_and_compiles_one_with_mpicc(folder: Path) -> None:
     dry_run = reframe(
         folder, "localhost", folder / "mine.py", "--dry-run", name=".*", PYTHONPATH=str(ROOT)
