@@ -189,7 +189,8 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
 
     Sets the configuration's environment variables in this process. Raises InputError if Slurm does
     not start the machine's jobs, and if the partition has no environment. In the first case the
-    message begins with `option`, the option that the user gave.
+    message begins with `option`, the option that the user gave. Raises MachineError if this host
+    cannot run Slurm's commands.
     """
     machine, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
@@ -210,6 +211,8 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
             " with target_systems that include it"
         )
     os.environ.update(settings.environment)  # for example SLURM_CONF; ReFrame sets it, too
+    if fault := client.command_fault(os.environ):
+        raise MachineError(fault)
     environment = f"^{environments[0].environment}$"
     selection = [f"--system={name}:{partition['name']}", "-p", environment]
     return JobDestination(config, partition["name"], selection, time_limit_s([partition]))

@@ -224,10 +224,12 @@ def facts_of_cluster() -> ClusterFacts:
     Raises MachineError if there is no Slurm, InputError if the user names a partition that Slurm
     does not have.
     """
+    advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
+    if fault := client.command_fault(os.environ):
+        raise MachineError(f"{fault}; {advice}")
     try:
         settings = client.settings()
     except MachineError as error:
-        advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
         raise MachineError(f"{error}; {advice}") from None
     nodes = client.node_records(settings)
     partitions = client.partitions(settings, nodes)

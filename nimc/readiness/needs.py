@@ -252,6 +252,8 @@ def sharing(
     Other jobs on a node may load the memory of the application.
     """
     records = client.partition_records(environment)
+    if not records:  # the function `slurm` reports that Slurm does not answer
+        return []
     whole_nodes, always_shared = whole_node_partitions(records), always_shared_partitions(records)
     names_by_fault: dict[str, list[str]] = {"": [], _NOT_EXCLUSIVE: [], _ALWAYS_SHARED: []}
     for partition in partitions:
@@ -307,9 +309,8 @@ def slurm(
     Slurm's commands. `needed` is true if the machine uses Slurm. `schedulers` are ReFrame's
     schedulers of the targets' partitions. `policy` says where origins come from.
     """
-    if missing := client.missing_commands():
-        remedy = "apt install slurm-client; dnf install slurm"
-        return [fault_finding("slurm", f"no {', '.join(missing)} on PATH", remedy, needed=needed)]
+    if fault := client.command_fault(environment):
+        return [fault_finding("slurm", fault, needed=needed)]
     if not needed:
         return [HostFinding("slurm", "ok", "commands found; this machine does not use them")]
     version = version_of(client.SUBMIT_COMMAND) or client.SUBMIT_COMMAND

@@ -7,12 +7,12 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from records import programs
 from records.errors import MachineError
 from records.kernel_text import number
-from records.programs import ProgramAnswer, ask
 from records.slurm import options, parse, parse_nodes
 from records.slurm.parse import jobs_in_folder
 from records.slurm.parse_nodes import SlurmNode, nodes_in
@@ -30,12 +30,39 @@ ACCOUNTING_REMEDY = (
 )
 
 
+def ask(
+    command: Sequence[str], environment: Mapping[str, str] = os.environ, *, errors: str = "replace"
+) -> programs.ProgramAnswer:
+    """Run a command of Slurm. `environment` and `errors` are as in `programs.ask`.
+
+    A command is not started if it would only wait for Slurm's configuration.
+    """
+    if fault := _configuration_fault(environment):
+        return programs.ProgramAnswer(command[0], None, "", fault)
+    return programs.ask(command, environment, errors=errors)
+
+
+def _configuration_fault(environment: Mapping[str, str]) -> str:
+    """Say that SLURM_CONF names a missing file; empty if it does not.
+
+    Every command of Slurm waits a minute for this file, even to print its version.
+    """
+    name = options.CONFIGURATION_VARIABLE
+    file = environment.get(name)
+    if file is None or os.path.isfile(programs.START_FOLDER / file):
+        return ""
+    return f"{name}: {file!r} found: no such file; `unset {name}`, or name your cluster's file"
+
+
 # Presence of Slurm. `environment` is the environment in which ReFrame runs the commands.
 
 
-def missing_commands() -> list[str]:
-    """Return which of the required commands are not on PATH."""
-    return [name for name in REQUIRED_COMMANDS if not shutil.which(name)]
+def command_fault(environment: Mapping[str, str]) -> str:
+    """Why commands of Slurm cannot run on this host, and what helps; empty if they can."""
+    if missing := [name for name in REQUIRED_COMMANDS if not shutil.which(name)]:
+        names = ", ".join(missing)
+        return f"no {names} on PATH; load Slurm's module, or add Slurm's folder bin to PATH"
+    return _configuration_fault(environment)
 
 
 def can_list_nodes() -> bool:
@@ -180,7 +207,7 @@ def find_reservation(name: str) -> parse.Reservation | None:
     return parse.first_reservation(answer.required_output())
 
 
-def _scontrol(command: list[str]) -> ProgramAnswer:
+def _scontrol(command: list[str]) -> programs.ProgramAnswer:
     return ask(command, command_environment(os.environ)).require_end()
 
 

@@ -189,8 +189,10 @@ REQUIREMENTS = {
 JOB_VARIABLE = "SLURM_JOB_ID"
 #: Chooses one of several clusters with a common accounting. All commands but `sacct` read it.
 CLUSTER_VARIABLE = "SLURM_CLUSTERS"
+#: Names Slurm's configuration file.
+CONFIGURATION_VARIABLE = "SLURM_CONF"
 #: Variables of Slurm that are settings of a site.
-SITE_VARIABLES = ("SLURM_CONF", CLUSTER_VARIABLE)
+SITE_VARIABLES = (CONFIGURATION_VARIABLE, CLUSTER_VARIABLE)
 #: A variable that `sbatch` reads, and that ReFrame leaves. Its value `nomultithread` would leave
 #: tasks one thread per core, while the script's number of CPUs per task counts all threads.
 _HINT_VARIABLE = "SLURM_HINT"

@@ -537,4 +537,4 @@ def test_without_slurm_one_line_says_so(root, monkeypatch, command):
     monkeypatch.setenv("PATH", str(root))
     monkeypatch.setattr(init, "facts_of_cluster", learn.facts_of_cluster)
     line = command.refused("init", "box", "--no-job", code=3)
-    assert line.startswith("scontrol --oneliner show config: ")
+    assert line.startswith("no sbatch, srun, scontrol, sacct on PATH; ")

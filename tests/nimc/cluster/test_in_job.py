@@ -282,6 +282,7 @@ CLUSTER_SETTINGS = ReframeSettings(
 def use_made_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace what is read of the machine by a made machine with one target and one origin."""
     monkeypatch.setenv("SLURM_CONF", "")
+    monkeypatch.setattr(in_job.client, "command_fault", lambda _: "")
     box = cluster_machine(partition="b", origins=HETJOB)
     monkeypatch.setattr(in_job, "settings_of", lambda _: CLUSTER_SETTINGS)
     monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
@@ -384,10 +385,19 @@ def test_the_job_that_looks_allows_for_slow_prologs_as_far_as_its_partition_does
     """Agents have 660 s to connect. Slurm refuses a job that its partition does not allow."""
     partitions = [{**partition, "time_limit": limit} for partition in PARTITIONS]
     settings = replace(CLUSTER_SETTINGS, partitions=partitions)
-    monkeypatch.setenv("SLURM_CONF", "")
+    use_made_cluster(monkeypatch)
     monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
-    monkeypatch.setattr(in_job, "load_machine", lambda *_: cluster_machine(partition="b"))
     assert in_job.job_destination("box", "--in-job").time_limit(300.0) == expected
+
+
+def test_no_job_is_submitted_if_slurm_lacks_its_configuration(monkeypatch):
+    """Every command of Slurm would wait for the file for a minute."""
+    command_fault = in_job.client.command_fault
+    use_made_cluster(monkeypatch)
+    monkeypatch.setattr(in_job.client, "command_fault", command_fault)
+    monkeypatch.setattr(in_job.client.shutil, "which", lambda name: f"/bin/{name}")
+    with pytest.raises(MachineError, match=r"^SLURM_CONF: '/x' found.*`unset SLURM_CONF`"):
+        in_job.job_destination("box", "--in-job")
 
 
 def test_a_look_that_fails_leaves_no_job_and_no_file(failed_look):

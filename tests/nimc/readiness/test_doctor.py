@@ -639,6 +639,35 @@ def test_an_unknown_version_of_slurm_is_not_printed_beside_slurms_error(monkeypa
     assert "None" not in finding.detail
 
 
+@pytest.mark.parametrize("file", ["gone/slurm.conf", ""])
+def test_slurm_is_not_asked_if_its_configuration_file_is_gone(tmp_path, monkeypatch, file):
+    """Each of its commands, even for its version, waits for the file for a minute (22.05.8)."""
+    for name in client.REQUIRED_COMMANDS:
+        program(tmp_path, name, f"touch {tmp_path}/started")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    path = str(tmp_path / file) if file else ""
+    environment = {**os.environ, "SLURM_CONF": path}
+    (finding,) = needs.slurm(environment, needed=True, schedulers={"slurm"}, policy="same_job")
+    assert finding.state == "missing"
+    assert finding.detail.startswith(f"SLURM_CONF: '{path}' found")
+    assert "`unset SLURM_CONF`" in finding.detail
+    # Without an answer, nothing is known about whole nodes.
+    assert needs.sharing(SLURM_PARTITIONS, environment) == []
+    assert not (tmp_path / "started").exists()
+    (tmp_path / "slurm.conf").touch()
+    assert client.ask(["scontrol"], environment | {"SLURM_CONF": str(tmp_path / "slurm.conf")}).ok
+    assert (tmp_path / "started").exists()
+
+
+def test_without_slurm_on_path_the_remedy_is_named(tmp_path, monkeypatch):
+    """`nimc plan` and `nimc run` print the detail only."""
+    program(tmp_path, "sbatch", "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (finding,) = needs.slurm({}, needed=True, schedulers={"slurm"}, policy="same_job")
+    assert finding.detail.startswith("no srun, scontrol, sacct on PATH; ")
+    assert "module" in finding.detail
+
+
 @pytest.mark.parametrize(
     ("scheduler", "policy", "state", "words"),
     [
