@@ -15,10 +15,11 @@ import yaml
 from records.errors import InputError, MachineError
 from records.files import replace_text
 from records.machine import host
+from records.slurm.options import CONFIGURATION_VARIABLE
 from testbed import containers, daemons, namespaces, needs, state, vm
 from testbed.daemons import CONTROLLER, Hardware
 from testbed.shell import run
-from testbed.spec import ClusterLayout, Fabric, Spec
+from testbed.spec import STATE_VARIABLE, ClusterLayout, Fabric, Spec
 from testbed.state import State, locked
 
 # `machine.yaml` in the state folder: the part of the site file that depends on the cluster.
@@ -210,7 +211,8 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     replace_text(
         layout.env_sh,
         "# Source this to use the minicluster.\n"
-        f"export SLURM_CONF={layout.slurm_conf}\nexport NIMC_MINICLUSTER={layout.state}\n",
+        f"export {CONFIGURATION_VARIABLE}={layout.slurm_conf}\n"
+        f"export {STATE_VARIABLE}={layout.state}\n",
     )
     daemons.make_munge_key(layout)
     # Containers need no check, since a command that enters an ended container fails.

@@ -11,6 +11,9 @@ from typing import Literal, get_args
 from records.errors import InputError
 from records.files import require_owned
 
+#: Names the state folder of the cluster that a shell uses.
+STATE_VARIABLE = "NIMC_MINICLUSTER"
+
 Fabric = Literal["veth", "rxe"]
 Role = Literal["target", "origin"]
 

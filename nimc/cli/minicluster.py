@@ -11,9 +11,10 @@ import click
 from analysis.display.document import Table
 from nimc.cli.answer import Answer, prints_answer
 from records.commands import command
+from records.slurm.options import CONFIGURATION_VARIABLE
 from records.units import plural
 from testbed import cluster
-from testbed.spec import ClusterLayout, Fabric, Spec, default_state
+from testbed.spec import STATE_VARIABLE, ClusterLayout, Fabric, Spec, default_state
 from testbed.state import State
 
 _state_option = click.option(
@@ -21,8 +22,10 @@ _state_option = click.option(
     "layout",
     type=click.Path(path_type=Path),
     metavar="DIR",
+    envvar=STATE_VARIABLE,
     callback=lambda _ctx, _param, value: ClusterLayout.from_state(value or default_state()),
-    help="Folder for the cluster's files [default: one for each user].",
+    help="Folder for the cluster's files [default: the one of the shell's env.sh, or one for each"
+    " user].",
 )
 
 
@@ -123,5 +126,10 @@ def _status_parts(layout: ClusterLayout, current: cluster.Status) -> list[str | 
 def down(layout: ClusterLayout) -> Answer:
     """Stop a cluster and remove all of its files and processes, even after a crash."""
     removed = cluster.down(layout)
-    line = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
-    return Answer({"state": str(layout.state), "removed": removed}, [line])
+    lines = [
+        f"minicluster down: removed {', '.join(removed)}",
+        f"in shells that used it: unset {CONFIGURATION_VARIABLE} {STATE_VARIABLE}",
+    ]
+    if not removed:
+        lines = [f"minicluster down: none was up in {layout.state}; --state DIR names another"]
+    return Answer({"state": str(layout.state), "removed": removed}, ["\n".join(lines)])

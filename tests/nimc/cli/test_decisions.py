@@ -1,6 +1,7 @@
 """Decisions of commands that need no machine: exit codes, nodes and cases, refusals."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -174,10 +175,24 @@ def test_a_minicluster_is_healthy_if_all_its_daemons_are_up(
         )
         assert "compute: node1, node2; origin: node3; all: node1, node2, node3\n" in out
     command.json("minicluster", "up", *words[2:])
-    for removed, rest in ((["state"], "state"), ([], "nothing: none was up")):
-        monkeypatch.setattr(minicluster.cluster, "down", lambda _, removed=removed: removed)
-        assert command("minicluster", "down", *words[2:]) == f"minicluster down: removed {rest}\n"
+    monkeypatch.setattr(minicluster.cluster, "down", lambda _: ["state"])
+    lines = command("minicluster", "down", *words[2:]).splitlines()
+    assert lines[0] == "minicluster down: removed state"
+    assert "unset SLURM_CONF NIMC_MINICLUSTER" in lines[1]
     command.json("minicluster", "down", *words[2:])
+
+
+def test_without_state_the_cluster_of_the_shell_is_taken_down(
+    command: Command, monkeypatch: Patch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(minicluster.cluster, "down", lambda _: [])
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    assert f"none was up in {tmp_path};" in command("minicluster", "down")
+    assert "none was up in /tmp/nimc-none;" in command(
+        "minicluster", "down", "--state", "/tmp/nimc-none"
+    )
+    monkeypatch.delenv("NIMC_MINICLUSTER")
+    assert f"none was up in /tmp/nimc-minicluster-{os.getuid()};" in command("minicluster", "down")
 
 
 # `nimc reproduce`
