@@ -42,6 +42,9 @@ from records.sample import Sample
 
 #: Advice if runs are too short and the check has no variable that lengthens them.
 _LARGER_PROBLEM = "this check cannot be lengthened: set a larger problem"
+#: Outcome of a block whose job somebody starts again: its samples would be duplicate, and the run
+#: invalid. The block's own outcome stays.
+_STARTED_AGAIN = "started_again"
 #: Time between two checks of the owner process, seconds.
 OWNER_INTERVAL_S = 0.5
 #: Outcomes of the last repetition of a run that end the block.
@@ -76,6 +79,8 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
     # If the check itself reads the outputs, runs become samples only after the block.
     samples = plan.logs / UNREAD_FILE if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
+    if store.has_block(plan.block):
+        raise BlockError(_STARTED_AGAIN, "nothing was run, since the block has samples already")
     allocation = block_allocation(plan)
     program.require_modules(plan.modules, os.environ, node_name())
     application = program.application_facts(plan.program, plan.folder)
@@ -263,8 +268,9 @@ def main(plan: BlockPlan, work: Work) -> None:
         "finished_s": clock.now_s(),
         "pid": os.getpid(),
     }
-    with suppress(OSError):
-        replace_text(plan.logs / "block.json", json.dumps(report, indent=1))
+    if state != _STARTED_AGAIN:
+        with suppress(OSError):
+            replace_text(plan.logs / "block.json", json.dumps(report, indent=1))
     if reason:
         print(f"block {plan.case}/{plan.block} {state}: {reason}", file=sys.stderr, flush=True)
     sys.exit(code)

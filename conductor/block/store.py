@@ -46,22 +46,16 @@ class Store:
 
         Pairs of warm-up runs have negative numbers, and do not count.
         """
-        return len({(block, pair) for _, block, pair in self._rows() if pair >= 0})
+        return len({(block, pair) for _, block, pair in _rows(self._case_samples) if pair >= 0})
 
     def keys(self) -> set[str]:
         """Return the keys of the case's samples."""
-        return {key for key, _, _ in self._rows()}
+        return {key for key, _, _ in _rows(self._case_samples)}
 
-    def _rows(self) -> Iterator[tuple[str, int, int]]:
-        """Yield key, block and pair of each sample of the case."""
-        if not self._case_samples.exists():
-            return
-        # What follows the last newline is empty, or a line that is not complete.
-        *lines, _ = self._case_samples.read_bytes().split(b"\n")
-        for line in lines:
-            with suppress(ValueError, LookupError, TypeError):  # a power failure may damage a line
-                row = json.loads(line)
-                yield str(row["key"]), row["block"], row["pair"]
+    def has_block(self, index: int) -> bool:
+        """Return whether a block has samples, also if the check has yet to read their outputs."""
+        rows = [*_rows(self._case_samples), *_rows(self._samples)]
+        return any(block == index for _, block, _ in rows)
 
     def append(
         self,
@@ -98,6 +92,18 @@ class Store:
         if not path.exists():
             replace_text(path, text)
         return name
+
+
+def _rows(samples: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield key, block and pair of each sample of a file, which need not exist."""
+    if not samples.exists():
+        return
+    # What follows the last newline is empty, or a line that is not complete.
+    *lines, _ = samples.read_bytes().split(b"\n")
+    for line in lines:
+        with suppress(ValueError, LookupError, TypeError):  # a power failure may damage a line
+            row = json.loads(line)
+            yield str(row["key"]), row["block"], row["pair"]
 
 
 def write_note(logs: Path, name: str, value: Any) -> None:

@@ -165,6 +165,17 @@ def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
     assert "Traceback" not in run.err
 
 
+def test_a_job_that_is_started_again_adds_no_samples(block):
+    """Samples with the same keys would make the run invalid."""
+    first = block(command=["cat", str(MELT)]).done()
+    samples = first.samples()
+    again = block(command=["cat", str(MELT)])
+    assert (again.finish(), again.samples()) == (1, samples)
+    assert len(samples) == 1
+    assert again.err.startswith("block melt/0 started_again: ")
+    assert first.state()["state"] == "done"
+
+
 REFUSAL = "srun: error: Invalid --het-group argument"
 
 
