@@ -8,6 +8,7 @@ rights of the user who calls nimc.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,18 @@ def commit(root: Path = ROOT) -> str | None:
     hashes = _git(root, "hash-object", "--no-filters", "--stdin-paths", stdin=paths)
     unchanged = hashes.ok and hashes.stdout.split() == committed_hashes
     return head.stdout.strip() + ("" if unchanged else "+")
+
+
+def why_no_commit(root: Path = ROOT) -> str:
+    """Why git does not tell the checkout's commit, in one line; for another's checkout, a remedy.
+
+    Git trusts a checkout of another user, even of root, only if it is a `safe.directory`.
+    """
+    answer = _git(root, "ls-tree", "-r", "HEAD")
+    if "safe.directory" in answer.stderr:
+        remedy = shlex.join(["git", "config", "--global", "--add", "safe.directory", str(root)])
+        return f"it belongs to another user, so first: `{remedy}`"
+    return answer.reason
 
 
 def _git(root: Path, *words: str, stdin: str | None = None) -> ProgramAnswer:

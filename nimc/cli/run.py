@@ -32,6 +32,7 @@ from nimc.run.folder import (
 )
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
+from records import checkout
 from records.calls import Call, RunCommands, load_call
 from records.campaign import MAX_PAIRS
 from records.commands import Shell, campaign_word, command
@@ -241,7 +242,8 @@ def run_campaign(
         if folder.resumed:
             tell(f"head of its chain: {folder.head}")
         if header.commit is None:
-            tell("git does not give the commit of this project: samples will not record it")
+            fault = checkout.why_no_commit()
+            tell(f"samples will not record the commit of this project: {fault}")
         for line in _request_lines(request, feasibility):
             tell(line)
         seed = folder.header.seed

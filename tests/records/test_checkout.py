@@ -22,6 +22,7 @@ from records.checkout import (
     python_code,
     python_main,
     python_path,
+    why_no_commit,
 )
 
 
@@ -53,6 +54,7 @@ def test_the_commit_of_a_checkout_has_a_plus_if_files_were_changed(repository: P
 
 def test_a_folder_that_is_no_checkout_has_no_commit(tmp_path: Path) -> None:
     assert commit(tmp_path) is None
+    assert "not a git repository" in why_no_commit(tmp_path)
 
 
 def test_the_commit_of_another_users_checkout_is_unknown(repository: Path) -> None:
@@ -62,6 +64,7 @@ def test_the_commit_of_another_users_checkout_is_unknown(repository: Path) -> No
     for path in (repository, *repository.rglob("*")):
         os.chown(path, 65534, 65534)
     assert commit(repository) is None
+    assert f"`git config --global --add safe.directory {repository}`" in why_no_commit(repository)
 
 
 def test_no_filter_hook_or_helper_of_a_checkout_runs(repository: Path) -> None:
