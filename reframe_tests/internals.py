@@ -5,8 +5,9 @@ Each function says why it is needed. No other module uses a private name of ReFr
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import FrameType
@@ -14,6 +15,7 @@ from typing import Any
 
 import reframe as rfm
 from reframe.core.logging import getlogger
+from reframe.utility import osext
 
 from records.slurm import client
 
@@ -113,6 +115,21 @@ def end_preempted_jobs() -> None:
 
     slurm.slurm_state_completed = lambda state: has_ended(as_cancelled(state))
     slurm.slurm_state_pending = lambda state: is_pending(as_cancelled(state))
+
+
+@cache
+def start_scripts_with_blanks() -> None:
+    """Let ReFrame start a script on this host if the script's path has blanks or quotes.
+
+    ReFrame compiles by such a script, also for jobs of Slurm, and splits its path as a shell does.
+    """
+    start = osext.run_command_async
+
+    def start_script(command: str | Sequence[str], *arguments: Any, **options: Any) -> Any:
+        is_script = isinstance(command, str) and os.path.isfile(command)
+        return start([command] if is_script else command, *arguments, **options)
+
+    osext.run_command_async = start_script
 
 
 def node_names(job: Any) -> list[str]:

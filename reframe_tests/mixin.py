@@ -244,6 +244,11 @@ class NimcMixin(LayoutMixin):
             self.arms = standard_arms(same_host=self.machine.origins.policy == "same_host")
 
     @run_after("setup")
+    def start_scripts_with_blanks(self) -> None:
+        """Let the folders of results and stage have any name."""
+        internals.start_scripts_with_blanks()
+
+    @run_after("setup")
     def skip_further_environments(self) -> None:
         """Skip a case on all partitions and environments but the first that can run it.
 

@@ -81,7 +81,7 @@ def test_variables_of_a_shell_do_not_keep_membench_from_its_cores(membench):
 @pytest.mark.slow
 def test_membench_is_the_same_program_wherever_it_is_compiled(membench, tmp_path):
     """Its debug information would name the folder. GCC 7 has no -ffile-prefix-map."""
-    copy = shutil.copytree(MEMBENCH, tmp_path / "elsewhere")
+    copy = shutil.copytree(MEMBENCH, tmp_path / "else where's")
     assert make("all", tmp_path, copy).read_bytes() == membench.read_bytes()
     assert "-ffile-prefix-map" not in succeeded(ran("make", "-n", "-B", "-C", MEMBENCH))
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from reframe.core.schedulers import slurm
+from reframe.core.schedulers.local import LocalJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
+from reframe.utility import osext
 
 from reframe_tests import internals
 from reframe_tests.submission import submit_as_written
@@ -137,3 +139,25 @@ def test_a_preempted_job_has_ended(
     program(tmp_path, "sacct", f"cat <<'END'\nJobID|State|ExitCode|End|NodeList\n{rows}\nEND")
     scheduler.poll(job)
     assert (job.state, scheduler.finished(job)) == (state, has_ended)
+
+
+def test_a_script_runs_in_a_folder_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReFrame compiles by a script on this host, and runs the jobs of one host in the same way."""
+    folder = tmp_path / "user's results"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(osext, "run_command_async", osext.run_command_async)
+    scheduler: Any = LocalJobScheduler.__new__(LocalJobScheduler)
+    monkeypatch.setattr(LocalJobScheduler, "get_option", lambda *_: False)
+    monkeypatch.setattr(LocalJobScheduler, "log", lambda *_: None)
+    internals.start_scripts_with_blanks.cache_clear()
+    internals.start_scripts_with_blanks()
+    job = scheduler.make_job("check", script_filename="build.sh", stdout="out", stderr="err")
+    program(folder, "build.sh", "echo compiled")
+    scheduler.submit(job)
+    assert os.waitpid(int(job.jobid), 0)[1] == 0
+    assert (folder / "out").read_text() == "compiled\n"
+    # A command is still split into words.
+    assert osext.run_command_async("echo 'a b' c").communicate()[0] == "a b c\n"
