@@ -431,6 +431,7 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
 
     for module in (learn, client):
         monkeypatch.setattr(module, "ask", ask)
+    monkeypatch.setattr(client, "command_fault", lambda _: "")
     monkeypatch.setattr(learn, "user_name", lambda _: "me")
     monkeypatch.delenv("LMOD_CMD", raising=False)
     monkeypatch.delenv("MODULES_CMD", raising=False)
