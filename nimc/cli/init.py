@@ -25,15 +25,15 @@ from records.slurm.options import PARTITION_VARIABLE, REQUIREMENTS
 #: Allowed name of a machine. A Python module and a system of ReFrame have the same name.
 _MACHINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
-# Advice if no node answered.
-_NO_NODE_ADVICE = (
-    "No node answered, so values of nodes are missing. To fill them in, remove both files and"
-    " repeat this"
+# What is unknown if nodes did not answer. `{}` says which nodes did not.
+_UNANSWERED = (
+    "{} answered. Unknown are their interface, their RDMA devices and rates, the injectors that"
+    " work on them, their NUMA nodes and caches, and how many cores and threads jobs get."
 )
-# Advice that is added if Slurm did not accept a job. Most sites require an account.
+# Advice if Slurm did not accept a job. Most sites require an account.
 _NO_JOB_ADVICE = (
-    ". If jobs need an account, a QOS or the like, export what applies of"
-    f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))} before: the new files have these options"
+    "if jobs need an account, a QOS or the like, export what applies of"
+    f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))}: the new files have these options"
 )
 # Advice if Slurm shows no node of the partition, as at sites whose nodes are private data.
 _NO_FACTS_ADVICE = (
@@ -51,13 +51,14 @@ _NO_FACTS_ADVICE = (
     help="Do not submit the job that inspects nodes, which takes about a minute.",
 )
 @options.wait_option
-def init_command(machine: str, no_job: bool, wait_s: float) -> None:
+def init_command(machine: str, no_job: bool, wait_s: float) -> int:
     """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
 
     The values come from Slurm, the modules system and a job that inspects two nodes. A comment
     names the source of each value. If jobs need an account, a QOS or the like, first set
     SBATCH_ACCOUNT, SBATCH_QOS, ... in the environment. Existing files are not changed. The last
-    lines say whether the machine is ready, as `doctor` does.
+    lines say whether the machine is ready, as `doctor` does. If nodes did not answer, both files
+    are written without the values of nodes, and the exit code is 3.
     """
     if no_job:
         options.allow_only("--no-job")
@@ -86,11 +87,16 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     if not facts.shapes:
         advice = _NO_FACTS_ADVICE.format(partition=facts.target.name, machine=machine)
         _print_line(wrapped(advice))
-    if not no_job and not facts.nodes:
-        _print_line(wrapped(_NO_NODE_ADVICE + ("" if facts.job_look.job else _NO_JOB_ADVICE)))
     node_findings = [] if no_job else [*job_findings(facts.job_look, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
-    _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
+    if no_job or facts.job_look.why is None:
+        _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
+        return 0
+    which = "Not all nodes" if facts.nodes else "No node"
+    remedy = node_findings[0].remedy if facts.job_look.job else _NO_JOB_ADVICE
+    _print_line(wrapped(f"{_UNANSWERED.format(which)} What to do: {remedy}"))
+    _print_line(f"then remove both files, and repeat: {command('init', machine)}")
+    return 3
 
 
 def _write(files: Mapping[Path, str]) -> None:

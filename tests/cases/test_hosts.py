@@ -836,9 +836,10 @@ def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(in_job, "run_session", refused)
-        output = " ".join(Command()("init", "box").split())
+        output = " ".join(Command()("init", "box", code=3).split())
     assert "Slurm refuses the job: Invalid account" in output
-    assert "repeat this. If jobs need an account, a QOS or the like, export what applies" in output
+    assert "if jobs need an account, a QOS or the like, export what applies" in output
+    assert output.endswith("nimc init box")
     for path in (cluster / "site/box.yaml", cluster / "configs/box.py"):
         path.unlink()
     monkeypatch.setenv("SBATCH_ACCOUNT", "proj9")

@@ -24,6 +24,7 @@ from nimc.cluster.new_machine import (
     site_text,
     with_facts_of_nodes,
 )
+from nimc.cluster.node_look import NOT_STARTED_REASON
 from nimc.readiness.reframe_config import machine_of_host, settings_of
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
@@ -508,6 +509,20 @@ def test_init_says_that_facts_are_missing_if_slurm_shows_no_node(root, command, 
     (line,) = re.findall(advice, " ".join(command("init", "private").split()))
     assert "site/private.yaml has no facts of a node, and those of this host are used" in line
     assert "\nfacts:" not in (root / "site" / "private.yaml").read_text()
+
+
+@pytest.mark.parametrize(("answered", "begin"), [(0, "No node"), (1, "Not all nodes")])
+def test_init_ends_with_3_if_nodes_did_not_answer(root, command, monkeypatch, answered, begin):
+    """The files are written, but the command is incomplete, since a job did not run everywhere."""
+    why = f"{answered} of 2 nodes answered; job 7: {NOT_STARTED_REASON} after 5 s"
+    job_look = JobLook(job="7", why=why, nodes=cluster_facts().nodes[:answered])
+    monkeypatch.setattr(init, "facts_of_cluster", lambda: cluster_facts(job_look=job_look))
+    output = " ".join(command("init", "box", code=3).split())
+    assert f"{begin} answered. Unknown are their interface, " in output
+    assert "What to do: try later, or with a longer --wait" in output
+    assert output.endswith("nimc init box")
+    assert "doctor" not in output
+    assert (root / "site" / "box.yaml").exists()
 
 
 @pytest.mark.parametrize("file", ["configs/box.py", "site/box.yaml"])
