@@ -68,6 +68,7 @@ def doctor_command(
         options.reject_without("--in-job", "--wait", "--results")
     node_findings: list[HostFinding] = []
     if in_job:
+        options.require_writable_results(results)
         # Imported only with --in-job, since it imports all modules that run campaigns.
         from nimc.cluster.in_job import job_findings, look_at_nodes
 

@@ -73,6 +73,7 @@ def inject_command(
 
     if command and "--json" in options.names_given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
+    options.require_writable_results(results)
     if output is not None and output.exists():  # perhaps a record, which cannot be made again
         raise InputError(f"--output: {output} exists; allowed: a new file")
     site = load_machine(machine)

@@ -109,6 +109,7 @@ def run(
     if the night is slower, and 3 if the machine failed. It is 0 if the night is inconclusive, or if
     its run was stopped or refused before the first sample.
     """
+    options.require_writable_results(results)
     end_s, night = night_until(until, datetime.now())
     night_run = NightRun(
         campaign=campaign.absolute(),

@@ -157,7 +157,8 @@ def require_program(argument: str, program: str, *, in_job: bool) -> None:
 
 def require_writable_results(results: Path) -> None:
     """Raise InputError if this user may not create runs in a folder of results."""
-    existing = next(path for path in (results, *results.absolute().parents) if path.exists())
+    paths = (results, *results.absolute().parents)
+    existing = next(path for path in paths if os.path.exists(path))
     if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"--results: '{results}' found; allowed: a folder that you may write to")
 

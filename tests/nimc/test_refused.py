@@ -89,6 +89,25 @@ def test_a_refusal_is_one_line_with_its_reason(command, words, reason):
     assert "unexpectedly" not in line
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run quick {}",
+        "measure {} -- true",
+        "inject --for 10s {}",
+        "doctor --in-job {}",
+        "nights run quick {}",
+    ],
+)
+def test_a_results_folder_that_cannot_be_written_is_named(command, tmp_path, monkeypatch, words):
+    """Tests may run as root, who may write anywhere."""
+    monkeypatch.setattr("os.access", lambda path, _mode: path not in (tmp_path, f"{tmp_path}"))
+    results = tmp_path / "results"
+    line = command.refused(*words.format(f"--machine localhost --results {results}").split())
+    assert line == f"--results: '{results}' found; allowed: a folder that you may write to"
+    assert not results.exists()
+
+
 def test_the_refusal_of_a_folder_of_runs_names_one_of_its_runs(command, tmp_path):
     made_run(tmp_path / "monday")
     line = command.refused("report", tmp_path)
