@@ -7,7 +7,7 @@ remedies that need root.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -76,26 +76,29 @@ def doctor_command(
             job_look = look_at_nodes(machine, results, wait_s, log, tries_writes=True)
         node_findings = [*job_findings(job_look, load_machine(machine))]
     diagnosis = examine(machine, node_findings)
-    text = visible(diagnosis_text(diagnosis, verbose=verbose))
+    text = visible(diagnosis_text(diagnosis, node_findings, verbose=verbose))
     return Answer(diagnosis.as_dict(), [text], 3 if diagnosis.why else 0, schema=2)
 
 
-def diagnosis_text(diagnosis: Diagnosis, *, verbose: bool) -> str:
+def diagnosis_text(
+    diagnosis: Diagnosis, node_findings: Sequence[HostFinding] = (), *, verbose: bool
+) -> str:
     """Return a diagnosis as text of 80 columns: findings, then what runs where, then the verdict.
 
     Unless `verbose` is true, things that work are only named, without their finding. On a machine
-    that is ready, things that are limited are only named too.
+    that is ready, things that are limited are only named too, except in `node_findings`: these
+    took a job.
     """
     parts = [f"machine: {diagnosis.machine}"]
     detailed_findings = diagnosis.findings
     if not verbose:
         working = ", ".join(finding.what for finding in detailed_findings if finding.state == "ok")
         parts.append(wrapped(f"works: {working or 'nothing'}"))
-        detailed_findings = [finding for finding in detailed_findings if finding.state != "ok"]
-        if detailed_findings and not diagnosis.why:
-            limited = ", ".join(finding.what for finding in detailed_findings)
-            parts.append(wrapped(f"limited: {limited} (-v says why, and how to get it)"))
-            detailed_findings = []
+        faults = [finding for finding in detailed_findings if finding.state != "ok"]
+        detailed_findings = [fault for fault in faults if diagnosis.why or fault in node_findings]
+        named = ", ".join(fault.what for fault in faults if fault not in detailed_findings)
+        if named:
+            parts.append(wrapped(f"limited: {named} (-v says why, and how to get it)"))
     if detailed_findings:
         lines = [line for finding in detailed_findings for line in _finding_lines(finding)]
         parts.append("\n".join(lines))

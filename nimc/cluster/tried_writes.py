@@ -18,6 +18,7 @@ from conductor.injectors import INJECTORS, get
 from nimc.cluster.faults import fault_in
 from nimc.cluster.node_look import NodeReport
 from nimc.readiness.finding import HostFinding, fault_finding
+from nimc.readiness.needs import trial_subject
 from records.block_plan import BlockPlan
 from records.errors import InputError
 from records.files import read_written, refresh
@@ -107,7 +108,7 @@ def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
         return []
     names = [treatment.name for treatment, _ in block_trial.treatments_tried(plan)]
     lines = [
-        f"tries {_subject(name)} ({number} of {len(names)})"
+        f"tries {trial_subject(name)} ({number} of {len(names)})"
         for number, name in enumerate(names, start=1)
     ]
     return lines[: len(read_trials(folder)) + 1]
@@ -144,7 +145,7 @@ def trial_findings(
     """
     for trial in trials:
         is_needed = INJECTORS[trial.name].name == machine.injector
-        subject = _subject(trial.name)
+        subject = trial_subject(trial.name)
         faults = [fault for node in nodes if (fault := node.injectors.get(trial.name))]
         if faults and not is_needed:
             detail, _, remedy = faults[0].partition(": ")
@@ -152,13 +153,6 @@ def trial_findings(
             continue
         finding = replace(_finding(trial, subject, nodes, machine), needed=is_needed)
         yield finding if is_needed or finding.state == "ok" else replace(finding, state="limited")
-
-
-def _subject(name: str) -> str:
-    """Return the subject of the finding about a trial, such as `reads by ucx`."""
-    injector = INJECTORS[name]
-    action = "writes" if injector.direction == "write" else "reads"
-    return f"{action} by {injector.name.removesuffix('_read')}"
 
 
 def _finding(

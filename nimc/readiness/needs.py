@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -454,33 +454,51 @@ def rate_words(rate_b_s: float | None) -> str:
     return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
-def injectors(machine: Machine | None) -> list[HostFinding]:
+def injectors(
+    machine: Machine | None, node_findings: Sequence[HostFinding] = ()
+) -> list[HostFinding]:
     """Return a finding for each injector: a program that makes writes.
 
-    The injector of the site file is required if origin and target are this host.
+    The injector of the site file is required if origin and target are this host. Directions of one
+    program that have the same fault have one finding. A doubt about a program is left out if
+    `node_findings`, those of a job, say whether its writes work.
     """
-    findings = []
     between_hosts = machine is not None and machine.origins.policy != "same_host"
+    device = machine.device if machine and between_hosts else None
+    fabric = fabrics.by_name(device) if device else None
+    tried = {finding.what for finding in node_findings}
+    named_findings = []
     for name, injector in INJECTORS.items():
         is_used = machine is not None and name == machine.injector
-        device = machine.device if machine and between_hosts else None
-        fabric = fabrics.by_name(device) if device else None
         reason = injector.why_not_over(fabric) or injector.why_missing(device)
-        doubt = injector.doubt() if between_hosts and injector.direction == "write" else None
-        if reason is None and doubt:
+        doubt = injector.doubt() if between_hosts else None
+        program = type(injector).name
+        if reason:
+            missing, _, remedy = reason.partition(": ")
+            if is_used and between_hosts:
+                missing += " on this host; compute nodes must have it"
+            needed = is_used and not between_hosts
+            finding = fault_finding(program, missing, remedy, needed=needed)
+        elif doubt:
+            if trial_subject(program) in tried:
+                continue
             detail, _, remedy = doubt.partition(": ")
-            findings.append(fault_finding(f"injector {name}", detail, remedy))
-            continue
-        if reason is None:
+            finding = fault_finding(program, detail, remedy)
+        else:
             detail = "ready, used by this machine" if is_used else "ready"
-            findings.append(HostFinding(f"injector {name}", "ok", detail, needed=is_used))
-            continue
-        missing, _, remedy = reason.partition(": ")
-        if is_used and between_hosts:
-            missing += " on this host; compute nodes must have it"
-        needed = is_used and not between_hosts
-        findings.append(fault_finding(f"injector {name}", missing, remedy, needed=needed))
-    return findings
+            finding = HostFinding(name, "ok", detail, needed=is_used)
+        named_findings.append((finding, name))
+    return [
+        replace(finding, what=f"injector {', '.join(names)}")
+        for finding, names in grouped(named_findings).items()
+    ]
+
+
+def trial_subject(name: str) -> str:
+    """Return the subject of the finding about the writes that a job tried: `reads by ucx`."""
+    injector = INJECTORS[name]
+    action = "writes" if injector.direction == "write" else "reads"
+    return f"{action} by {type(injector).name}"
 
 
 def spack(machine: str) -> HostFinding:
@@ -612,7 +630,7 @@ NEEDS = (
     Need("some", lambda facts: [c_compiler(needed=lacks_compiler(facts.matrix_of_targets))]),
     Need("some", lambda facts: environments(facts.matrix_of_targets, facts.config)),
     Need("some", lambda facts: sharing(facts.partitions, facts.settings.environment)),
-    Need("some", lambda facts: injectors(facts.machine)),
+    Need("some", lambda facts: injectors(facts.machine, facts.node_findings)),
     Need("some", lambda _: tools()),
     Need("some", lambda facts: [spack(facts.name)]),
     Need("some", _nodes),

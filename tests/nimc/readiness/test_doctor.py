@@ -170,6 +170,14 @@ def test_limited_findings_are_only_named_if_the_machine_is_ready():
     assert "no such event" not in words
 
 
+def test_the_limits_that_a_job_has_found_have_a_line():
+    limit = HostFinding("writes by mpi_put", "limited", "no PMI", "make it anew")
+    ready = replace(DIAGNOSIS, findings=[*DIAGNOSIS.findings, limit])
+    words = " ".join(diagnosis_text(ready, [limit], verbose=False).split())
+    assert "tool papi:caches, papi:hits (-v" in words
+    assert "writes by mpi_put limited no PMI -> make it anew" in words
+
+
 def test_findings_that_are_ok_are_named_and_others_have_a_line():
     words = words_of(replace(DIAGNOSIS, why="no compiler"), verbose=False)
     for shown in (
@@ -542,6 +550,22 @@ def test_an_injector_is_needed_on_this_host_only_if_writers_run_here(
     assert perftest.detail.startswith("no ib_write_bw")
     assert ("compute nodes" in perftest.detail) == (not needed)
     assert perftest.remedy == "'apt install x'"
+
+
+def test_a_doubt_about_a_program_is_one_finding_unless_a_job_tried_it(monkeypatch):
+    """The four directions of mpi_put are one program with one launcher."""
+    for name, injector in INJECTORS.items():
+        monkeypatch.setattr(injector, "why_missing", lambda _device: None)
+        if name.startswith("mpi_put"):
+            monkeypatch.setattr(injector, "doubt", lambda: "mpiexec stays here: make it anew")
+    before = needs.injectors(machine("hetjob"))
+    (finding,) = [finding for finding in before if finding.state != "ok"]
+    names = "injector mpi_put, mpi_put_read, mpi_put_both, mpi_put_receive"
+    assert finding == HostFinding(names, "limited", "mpiexec stays here", "make it anew")
+    assert {finding.what for finding in before} >= {"injector ucx", "injector ucx_read"}
+    tried = [HostFinding("writes by mpi_put", "ok", "11 GB/s")]
+    after = needs.injectors(machine("hetjob"), tried)
+    assert [finding for finding in before if finding.state == "ok"] == after
 
 
 SLURM_PARTITIONS = [
