@@ -15,6 +15,7 @@ from analysis.display.figures import quantity
 from conductor.injectors import INJECTORS
 from nimc.cli import options
 from nimc.cli.answer import Answer, log, prints_answer
+from nimc.cli.programs import require_program
 from records.errors import InputError
 from records.injected import SCHEMA, InjectionSummary
 from records.machine.site import load as load_machine
@@ -78,7 +79,7 @@ def inject_command(
         raise InputError(f"--output: {output} exists; allowed: a new file")
     site = load_machine(machine)
     if command:
-        options.require_program("COMMAND", command[0], in_job=not runs_here(site))
+        require_program("COMMAND", command, in_job=not runs_here(site))
     requested_writes = RequestedWrites(
         rate=rate,
         injector=injector,

@@ -21,6 +21,7 @@ import yaml
 from nimc.campaign.request import request_of
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer
+from nimc.cli.programs import require_program
 from nimc.cli.run import fresh_option, pairs_option, run_and_report
 from nimc.run.progress import Progress
 from records import units, yaml_file
@@ -153,7 +154,7 @@ def measure_command(
     if not measurement.figure:
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
     request = request_of(campaign_of(program, measurement), machine)
-    options.require_program("PROGRAM", program[0], in_job=request.slurm)
+    require_program("PROGRAM", program, in_job=request.slurm)
     words = options.words_given(*_UNSTORED_OPTIONS)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -139,20 +138,6 @@ class ResultsPath(click.Path):
         if os.path.exists(os.path.join(text, "run.json")):
             raise InputError(f"--results: {text!r} is a run; allowed: the folder that it is in")
         return Path(text)
-
-
-def require_program(argument: str, program: str, *, in_job: bool) -> None:
-    """Raise InputError if the shell would not find a program.
-
-    The message begins with `argument`, the command's argument that names the program. If the
-    program runs in a job (`in_job`), a name without `/` is not looked up, since modules of the job
-    may provide the program.
-    """
-    if (in_job and "/" not in program) or shutil.which(program) is not None:
-        return
-    if "/" in program:
-        raise InputError(f"{argument}: {program!r} is not an executable file")
-    raise InputError(f"{argument}: no program {program!r} on PATH")
 
 
 def require_writable_results(results: Path) -> None:

@@ -136,6 +136,34 @@ def test_a_wrong_option_is_named(command: Command, words: str, says: str) -> Non
     assert "campaign" not in refused
 
 
+@pytest.mark.parametrize(
+    ("word", "corrected"),
+    [("sleep 2", "sleep 2"), ("cd x && true", "sh -c 'cd x && true'")],
+)
+def test_a_whole_command_line_in_one_word_is_refused_with_its_words(
+    command: Command, word: str, corrected: str
+) -> None:
+    line = command.refused("measure", "--machine", "localhost", "--pairs", "12", word, "a b")
+    assert line.startswith(f"PROGRAM: no program {word!r}; allowed: separate words: `")
+    assert line.endswith(f" measure --machine localhost --pairs 12 -- {corrected} 'a b'`")
+    assert "separate words" not in command.refused("measure", "/no such folder/solver")
+
+
+def test_a_program_whose_name_has_blanks_is_measured(nimc: Nimc) -> None:
+    script(nimc.folder / "my solver", "true")
+    status, _, err = measured(nimc, "./my solver")
+    assert status == 0, err
+
+
+def test_options_after_the_program_are_named_unless_they_are_meant(nimc: Nimc) -> None:
+    script(nimc.folder / "solver", "true")
+    note = "words after './solver' are its arguments, not options of nimc: --pairs, --rate ("
+    for between, is_noted in (([], True), (["--"], False)):
+        words = [*between, "./solver", "--pairs", "12", "--rate=25%", "--steps", "3"]
+        status, _, err = measured(nimc, *words, faults="torn")
+        assert (status, note in err) == (3, is_noted), err
+
+
 def test_words_of_a_command_that_are_not_utf_8_are_refused() -> None:
     with pytest.raises(InputError, match="not UTF-8 text"):
         campaign_of(["x", "\udcff"], Measurement(**REQUEST))

@@ -65,7 +65,12 @@ def test_modules_of_a_job_may_provide_its_command(
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     argv = ["inject", "--machine", "example_slurm", "--results", tmp_path / "new", "--to", "n1"]
-    assert command.refused(*argv, "--", "nosuchprogram").startswith("--from: missing")
+    command(*argv, "--", "nosuchprogram", code=2)
+    note, line = command.err.splitlines()
+    assert note.startswith("nimc: no program 'nosuchprogram' on PATH here; ")
+    assert line.startswith("nimc: --from: missing")
+    line = command.refused(*argv, "--", "nosuchprogram -n 2")
+    assert line.endswith(" -- nosuchprogram -n 2`")
     line = command.refused(*argv, "--", "/no/program")
     assert line == "COMMAND: '/no/program' is not an executable file"
 
