@@ -37,7 +37,8 @@ def run_folders(results: Path) -> list[Path]:
 def require_results(folder: Path) -> None:
     """Raise InputError if a folder is missing, or is itself a run and so contains no runs."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder of runs")
+        missing = f"{folder.absolute()}: there is no such folder of runs"
+        raise InputError(f"{missing}; --results names another")
     if os.path.exists(folder / "run.json"):
         raise InputError(f"{folder}: is a run; allowed: the folder that it is in")
 

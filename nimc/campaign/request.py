@@ -26,7 +26,7 @@ from nimc.readiness.reframe_config import (
     target_partitions,
 )
 from records import checkout, yaml_file
-from records.errors import InputError
+from records.errors import InputError, suggestion
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.programs import find_program
@@ -54,7 +54,15 @@ def load_request(
     `nodelist` names the only nodes that may be targets. `case_names` are the cases to run; all
     cases run if it is empty. Raises InputError.
     """
-    return request_of(yaml_file.load(campaign_file), machine_name, root, nodelist, case_names)
+    try:
+        campaign_yaml = yaml_file.load(campaign_file)
+    except InputError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        names = sorted(file.stem for file in (root / "campaigns").glob("*.yaml"))
+        allowed = f"; allowed: a file, or one of {', '.join(names)}"
+        raise InputError(f"{error}{suggestion(campaign_file.stem, names) or allowed}") from None
+    return request_of(campaign_yaml, machine_name, root, nodelist, case_names)
 
 
 def request_of(

@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ import click
 
 from analysis.display.lines import visible
 from records.commands import command
-from records.errors import MachineError, NimcError, suggestion
+from records.errors import InputError, MachineError, NimcError, suggestion
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line
 
@@ -225,6 +225,23 @@ class _Commands(click.Group):
         _add_examples(subcommand, name)
         return subcommand
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options of `nimc` itself.
+
+        Raises InputError if an option of a command stands before the command, with the words in
+        the right order.
+        """
+        words = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if corrected := _with_command_first(words):
+                raise InputError(
+                    f"{error.option_name}: found before the command; allowed: after it:"
+                    f" `{command(*corrected)}`"
+                ) from None
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, example in GROUPS.items():
             rows = [
@@ -251,6 +268,17 @@ class _Commands(click.Group):
             if ctx.params["debug"]:
                 traceback.print_exc()
             raise
+
+
+def _with_command_first(words: Sequence[str]) -> list[str]:
+    """Return the words with those that stand before the command after it.
+
+    A command of a group has two words. Returns an empty list if there is no command.
+    """
+    start = next((index for index, word in enumerate(words) if word in COMMANDS), len(words))
+    length = 1 if start < len(words) and "" in COMMANDS[words[start]].examples else 2
+    end = start + length
+    return [*words[start:end], *words[:start], *words[end:]] if start < len(words) else []
 
 
 def _add_examples(parent: click.Command, name: str) -> None:

@@ -37,9 +37,10 @@ class CampaignPath(click.Path):
         files = _campaigns()
         if path.name in files:
             return files[path.name]
+        file = path.with_suffix(".yaml")
+        closest = f", did you mean '{file}'?" if file.exists() else suggestion(path.name, files)
         raise InputError(
-            f"unknown campaign '{value}'{suggestion(path.name, files)}; allowed: a path, or one of"
-            f" {', '.join(files)}"
+            f"unknown campaign '{value}'{closest}; allowed: a path, or one of {', '.join(files)}"
         )
 
     def shell_complete(

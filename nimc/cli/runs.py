@@ -13,6 +13,7 @@ from analysis.samples.columns import read_run
 from analysis.samples.pairs import judge_samples
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer, prose
+from records.commands import command
 from records.errors import InputError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
@@ -32,7 +33,11 @@ def runs_command(results: Path) -> Answer:
     header = ["run", "samples", "rejected", "size", "state"]
     table = Table(header, list(map(_run_cells, rows)), left_aligned=(0, 4))
     unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
-    return Answer({"runs": rows}, [table, *unreadable] if rows else [f"{results}: no runs"])
+    if not rows:
+        elsewhere = command("runs", "--results", "FOLDER")
+        no_runs = prose(f"no runs in {results.absolute()}; in another folder: `{elsewhere}`")
+        return Answer({"runs": rows}, [no_runs])
+    return Answer({"runs": rows}, [table, *unreadable])
 
 
 def _run_row(run: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ If the file has no `facts`, the hardware of this host is detected.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from records import units, yaml_file
 from records.acceptance import AcceptanceLimits, limit_field
 from records.block_plan import OriginPolicy, ShortWrites
 from records.checkout import ROOT
+from records.commands import command
 from records.errors import InputError, shown_value, suggestion
 from records.files import require_owned
 from records.machine import devices, fabrics, host
@@ -480,13 +482,19 @@ def known_machines(root: Path = ROOT) -> list[str]:
     return sorted(path.stem for path in (root / "site").glob("*.yaml"))
 
 
+def _known_text(machines: Sequence[str]) -> str:
+    """Return the names of known machines, and how a cluster gets its files."""
+    names = ", ".join(machines) or "none"
+    return f"known machines: {names}; for a new cluster: `{command('init', 'NAME')}`"
+
+
 def require_known(name: str, root: Path = ROOT) -> None:
     """Raise InputError if a machine has no file in `site/` and none in `configs/`."""
     machines = known_machines(root)
     if name not in machines and not (root / "configs" / f"{name}.py").is_file():
         raise InputError(
             f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
-            f" known machines: {', '.join(machines) or 'none'}"
+            f" {_known_text(machines)}"
         )
 
 
@@ -496,7 +504,7 @@ def load(name: str, root: Path = ROOT) -> Machine:
     if name not in machines:
         raise InputError(
             f"machine {name!r}: site/{name}.yaml not found{suggestion(name, machines)}"
-            f"; known machines: {', '.join(machines) or 'none'}"
+            f"; {_known_text(machines)}"
         )
     path = root / "site" / f"{name}.yaml"
     site_file = yaml_file.load_mapping(path)

@@ -11,6 +11,7 @@ import pytest
 
 from nimc.nights.summary import make_path
 from nimc.run.session import NIMC_COMMAND
+from records.commands import command as printed_command
 from tests.analysis.history.made import made_run
 from tests.analysis.report.tables import add_table
 from tests.captures import RUN_QUICK
@@ -20,7 +21,11 @@ from tests.nimc.nimc_without_figures import render
 
 REFUSED = [
     ("plan quik", "unknown campaign 'quik', did you mean 'quick'?; "),
+    ("plan quick.yaml", "quick.yaml: No such file or directory, did you mean 'quick'?"),
+    ("run campaigns/quik", "quik: No such file or directory, did you mean 'quick'?"),
+    ("run ./nothing", "nothing: No such file or directory; allowed: a file, or one of cache_or_"),
     ("plan quick --machine ../site/localhost", ""),
+    ("--machine m run quick --fresh", "--machine: found before the command; allowed: after it: `"),
     ("plan /dev/zero --machine localhost", ""),
     ("plan a\udcffb --machine localhost", ""),
     ("campaigns --machine nowhere", "machine 'nowhere': site/nowhere.yaml not found; known mach"),
@@ -43,7 +48,7 @@ REFUSED = [
         "--author: '' found; allowed: 'Family, Given', or an instituti",
     ),
     (f"verify {RUN_QUICK} --allowed-signers /dev/null", " is not signed; allowed: crates (.zip)"),
-    ("nights list --results none", "none: there is no such folder of runs"),
+    ("nights list --results none", "/none: there is no such folder of runs; --results names anot"),
     ("runs --results ", "--results: '' found; allowed: a folder"),
     ("run quick --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
     ("nights list --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
@@ -112,6 +117,39 @@ def test_the_refusal_of_a_folder_of_runs_names_one_of_its_runs(command, tmp_path
     made_run(tmp_path / "monday")
     line = command.refused("report", tmp_path)
     assert line.endswith(f"(no run.json); it holds runs, such as {tmp_path / 'monday'}")
+
+
+@pytest.mark.parametrize(
+    ("words", "corrected"),
+    [
+        ("--machine m run quick --fresh", "run --machine m quick --fresh"),
+        ("--results x nights list", "nights list --results x"),
+        ("--machine m measure sleep 2", "measure --machine m sleep 2"),
+    ],
+)
+def test_options_before_a_command_are_shown_after_it(command, words, corrected):
+    assert command.refused(*words.split()).endswith(f": `{printed_command(*corrected.split())}`")
+
+
+def test_the_name_of_a_file_beside_this_folder_is_suggested(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").touch()
+    line = command.refused("plan", "mine", "--machine", "localhost")
+    assert line.startswith("unknown campaign 'mine', did you mean 'mine.yaml'?")
+
+
+def test_a_folder_without_runs_and_a_way_to_another_are_named(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    words = " ".join(command("runs").split())
+    assert words.startswith(f"no runs in {tmp_path / 'results'}; in another folder: `")
+    assert words.endswith("runs --results FOLDER`")
+
+
+def test_the_refusal_of_an_unknown_machine_says_how_a_cluster_gets_files(command):
+    init = printed_command("init", "NAME")
+    for words in ("plan quick --machine nowhere", "spack setup --machine nowhere"):
+        assert command.refused(*words.split()).endswith(f"; for a new cluster: `{init}`")
 
 
 def test_alarms_of_an_unknown_machine_are_refused(command, tmp_path, monkeypatch):
