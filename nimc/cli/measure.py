@@ -21,8 +21,9 @@ import yaml
 from nimc.campaign.request import request_of
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer
+from nimc.cli.pairs import pairs_option
 from nimc.cli.programs import require_program
-from nimc.cli.run import fresh_option, pairs_option, run_and_report
+from nimc.cli.run import fresh_option, run_and_report
 from nimc.run.progress import Progress
 from records import units, yaml_file
 from records.acceptance import DISTURBANCE_LIMITS
@@ -131,7 +132,9 @@ class Measurement:
 @click.option(
     "--busy", is_flag=True, help="Record what else the host does, but do not reject runs for it."
 )
-@pairs_option(f"at least {PAIRS_FLOOR}, by default {PAIRS_CAP}")
+@pairs_option(
+    f"at least {PAIRS_FLOOR}, by default {PAIRS_CAP}; a finished run continues up to this number"
+)
 @options.results_option
 @fresh_option
 @prints_answer()

@@ -238,6 +238,16 @@ def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) 
     return []
 
 
+case_option = click.option(
+    "--case",
+    "cases",
+    metavar="CASE",
+    multiple=True,
+    shell_complete=complete_case,
+    help="Only this case. May be repeated.",
+)
+
+
 def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
     """Return a share, which the user gives as `0.3` or `30%`.
 

@@ -19,7 +19,14 @@ from nimc.campaign.reach import Reach
 from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
 from nimc.cli.answer import Answer, Listing, prints_answer, prose
-from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
+from nimc.cli.options import (
+    campaign_argument,
+    case_option,
+    details_option,
+    machine_option,
+    results_option,
+)
+from nimc.cli.pairs import pairs_option, require_floor
 from nimc.readiness.diagnosis import Feasibility
 from nimc.run.folder import with_past_lengths
 from records.arms import level_text
@@ -47,13 +54,25 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @results_option
 @prints_answer(tables=True)
 @details_option(_DETAILS)
-def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
+@pairs_option("instead of the campaign's")
+@case_option
+def plan_command(
+    campaign: Path,
+    machine: str,
+    results: Path,
+    details: bool,
+    pairs: int | None,
+    cases: tuple[str, ...],
+) -> Answer:
     """Show the cases of CAMPAIGN with their nodes and hours, and with -v the ReFrame commands.
 
     Cases that cannot run are named, but not counted. The exit code is 1 if nothing can run now, and
     2 if the site file rules out every case.
     """
-    request = with_past_lengths(load_request(campaign, machine), results)
+    request = with_past_lengths(load_request(campaign, machine, case_names=cases), results)
+    if pairs is not None:
+        require_floor(request, pairs)
+        request = request.with_pairs_cap(pairs)
     feasibility = request.feasibility()
     scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
@@ -97,10 +116,10 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         remarks += all_warnings
         yield from (f"{planned.campaign} on {machine}", "", _case_listing(planned, remarks), "")
         yield from _reach_lines(reaches)
-        multi_node_cases = {case_reach.case for case_reach in reaches if not case_reach.one_host}
-        if cases := [case for case in planned.cases if case.case in multi_node_cases]:
+        multi_node_names = {case_reach.case for case_reach in reaches if not case_reach.one_host}
+        if multi_node_cases := [case for case in planned.cases if case.case in multi_node_names]:
             # All cases have the same numbers of pairs and blocks, so advice for one case is enough.
-            yield from (wrapped(allocations.advice(past.variation, cases[0])), "")
+            yield from (wrapped(allocations.advice(past.variation, multi_node_cases[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scale_parts(scale_rows, machine, request.machine.nodes)
         if planned.cases:
@@ -110,8 +129,10 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
             yield prose(f"{machine} cannot run it: {feasibility.why}", fg="red")
         else:
             shell = Shell.here()
-            options = ("--machine", machine, *shell.results_option(results))
-            yield broken_command(["Next:", *shell.words("run", campaign_word(campaign), *options)])
+            words = ["--machine", machine, *shell.results_option(results)]
+            words += ["--pairs", str(pairs)] if pairs is not None else []
+            words += [word for case in cases for word in ("--case", case)]
+            yield broken_command(["Next:", *shell.words("run", campaign_word(campaign), *words)])
 
     return Answer(document, parts(), int(bool(feasibility.why)), schema=3)
 

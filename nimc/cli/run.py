@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from analysis.statistics.evidence import interim_analyses
 from analysis.statistics.interval import flat_record
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, discard, log, prints_answer
+from nimc.cli.pairs import pairs_option, require_floor
 from nimc.readiness import reservation
 from nimc.readiness.diagnosis import Feasibility
 from nimc.readiness.reframe import find_reframe
@@ -34,40 +34,14 @@ from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from records import checkout
 from records.calls import Call, RunCommands, load_call
-from records.campaign import MAX_PAIRS
 from records.commands import Shell, campaign_word, command
-from records.errors import InputError, MachineError
+from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.run import RunHeader
 from records.slurm.outages import SilentError
 
 if TYPE_CHECKING:
     from analysis.report.page import Report
-
-
-#: Number of allowed values of `--pairs` that a message lists.
-_MAX_LISTED_NUMBERS = 9
-
-
-def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
-    """Return `pairs`. Raises InputError unless verdicts are computed at this number of pairs.
-
-    Verdicts are computed only at interim analyses, which have fixed numbers of pairs.
-    """
-    allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
-    if pairs is not None and pairs not in allowed:
-        examples = ", ".join(map(str, allowed[:_MAX_LISTED_NUMBERS]))
-        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {examples}, ...")
-    return pairs
-
-
-def pairs_option(usual_limit: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option `--pairs`.
-
-    Its help contains `usual_limit`: the limit on its value, or the limit that it replaces.
-    """
-    help_text = f"Most pairs of a case, {usual_limit}; a finished run continues up to this number."
-    return click.option("--pairs", type=int, metavar="N", callback=_require_interim, help=help_text)
 
 
 fresh_option = click.option(
@@ -82,16 +56,9 @@ fresh_option = click.option(
 @prints_answer()
 @options.progress_options
 @fresh_option
-@pairs_option("instead of the campaign's")
+@pairs_option("instead of the campaign's; a finished run continues up to this number")
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
-@click.option(
-    "--case",
-    "cases",
-    metavar="CASE",
-    multiple=True,
-    shell_complete=options.complete_case,
-    help="Only this case. May be repeated.",
-)
+@options.case_option
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
 def run_command(
     campaign: Path,
@@ -139,10 +106,8 @@ def run_and_report(
 
     With `fail_inconclusive`, the exit status is 1 if a case stays inconclusive.
     """
-    floor = request.campaign.pairs.floor
-    if pairs is not None and pairs < floor:
-        allowed = reword(f"{floor} or more, the campaign's `pairs.floor`")
-        raise InputError(f"--pairs: {pairs} found; allowed: {allowed}")
+    if pairs is not None:
+        require_floor(request, pairs, reword)
 
     def conclude(folder: RunFolder, failures: list[Failure]) -> Answer:
         report = _make_report(folder.path)

@@ -385,6 +385,19 @@ def test_the_plan_shows_which_factors_change_within_a_block(short, command):
     ]
 
 
+def test_a_plan_may_have_another_cap_and_fewer_cases(short, command):
+    """Its last line has the same options for the run."""
+    short.write_text(
+        "name: c\nworkloads: [{check: stream}, {check: membench}]\npairs: {floor: 8, cap: 16}\n"
+    )
+    words = ("plan", short, "--machine", "localhost", "--pairs", "48", "--case", "stream")
+    (case,) = command.json(*words)["cases"]
+    assert (case["case"], case["pairs_least"], case["pairs_most"]) == ("stream", 8, 48)
+    assert " ".join(command(*words).split()).endswith(" --pairs 48 --case stream")
+    line = command.refused("plan", short, "--machine", "localhost", "--pairs", "6")
+    assert line.startswith("--pairs: 6 found; allowed: 8 or more, the campaign's `pairs.floor`, ")
+
+
 def test_quick_takes_minutes_and_single_node_has_the_runs_of_the_paper():
     quick = load_request(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
