@@ -72,6 +72,8 @@ def pack_command(
     """Pack a run as a crate: one zip (RO-Crate) that can be cited, verified and repeated."""
     if not all(map(str.strip, authors)):
         raise InputError("--author: '' found; allowed: 'Family, Given', or an institution")
+    if output is not None and output.suffix != ".zip":
+        raise InputError(f"--output: {output} found; allowed: a name that ends with .zip")
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     crate_facts = pack(run, crate, license_, authors, key)

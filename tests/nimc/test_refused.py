@@ -47,6 +47,10 @@ REFUSED = [
         f"pack {RUN_QUICK} --author ",
         "--author: '' found; allowed: 'Family, Given', or an instituti",
     ),
+    *(
+        (f"pack {RUN_QUICK} -o {name}", f"{name} found; allowed: a name that ends with .zip")
+        for name in ("x.tar.gz", "x")
+    ),
     (f"verify {RUN_QUICK} --allowed-signers /dev/null", " is not signed; allowed: crates (.zip)"),
     ("nights list --results none", "/none: there is no such folder of runs; --results names anot"),
     ("runs --results ", "--results: '' found; allowed: a folder"),

@@ -107,7 +107,7 @@ def test_a_crate_is_replaced_only_by_a_crate_of_the_same_run(
     assert b"CC0-1.0" in files_in(crate)["LICENSE"]
     other = tmp_path / "other.zip"
     command("pack", RUN_QUICK, "-o", other)
-    text = tmp_path / "notes.txt"
+    text = tmp_path / "notes.zip"
     text.write_text("no crate\n")
     for file, words in ((other, f"is a crate of {RUN_QUICK.name}"), (text, "is no crate")):
         content = file.read_bytes()
