@@ -63,13 +63,23 @@ def _print_progress(line: str) -> None:
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
 @click.option("--mirror", metavar="URL", help="A mirror that has sources and built packages.")
+@click.option(
+    "--forget", is_flag=True, help="Do not use the options of an earlier setup that are not given."
+)
 @prints_answer()
 def setup(
-    machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None
+    machine: str,
+    packages: Path | None,
+    machine_file: Path | None,
+    mirror: str | None,
+    forget: bool,
 ) -> Answer:
-    """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
+    """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers.
+
+    Options that are not given are those of an earlier setup, if there was one.
+    """
     spack_layout = _spack_layout(machine)
-    settings = set_up(spack_layout, packages, machine_file, mirror, _print_progress)
+    settings = set_up(spack_layout, packages, machine_file, mirror, _print_progress, forget=forget)
     note = "" if settings.pinned else " (not the pinned version)"
     programs_by_compiler = compilers(spack_layout, settings)
     languages_by_compiler = {

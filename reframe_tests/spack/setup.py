@@ -74,13 +74,15 @@ def setup(
     machine_packages: Path | None,
     mirror: str | None,
     say: Callable[[str], None],
+    *,
+    forget: bool = False,
 ) -> SpackSettings:
     """Set up Spack: clones, configuration, compilers and build tools.
 
     `recipes_folder` has recipes that replace the pinned ones. `machine_packages` is a file with the
     packages of the machine, in Spack's format. An argument that is None keeps the value of an
-    earlier setup, unless its file is gone. Raises InputError for an invalid argument, and
-    MachineError.
+    earlier setup, unless its file is gone, or `forget` is true. Raises InputError for an invalid
+    argument, and MachineError.
     """
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
@@ -92,6 +94,7 @@ def setup(
         previous = None
         with suppress(InputError):
             previous = load_settings(layout)
+        if previous and not forget:
             recipes_folder = recipes_folder or _remembered(previous.packages, say)
             machine_packages = machine_packages or _remembered(previous.machine_file, say)
             mirror = mirror or previous.mirror

@@ -73,5 +73,5 @@ def test_documents_of_commands_that_take_long(tmp_path, command, monkeypatch):
     settings = SpackSettings(
         spack="/s", version="1.0", pinned=True, packages=None, machine_file=None, mirror=None
     )
-    monkeypatch.setattr(spack, "set_up", lambda *_: settings)
+    monkeypatch.setattr(spack, "set_up", lambda *_, **__: settings)
     command.json("spack", "setup")

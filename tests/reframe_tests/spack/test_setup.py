@@ -89,6 +89,15 @@ def test_a_second_setup_keeps_options_that_are_not_given(tmp_path, other):
     assert setup.setup(tree, None, None, None, print) == first
     mirrors = yaml.safe_load((tree.config / "mirrors.yaml").read_text())
     assert mirrors["mirrors"]["nimc"]["url"] == mirror
+    forgetful = setup.setup(tree, other, None, None, print, forget=True)
+    assert (forgetful.packages, forgetful.machine_file, forgetful.mirror) == (
+        str(other),
+        None,
+        None,
+    )
+    assert yaml.safe_load((tree.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
+    assert setup.setup(tree, None, None, None, print) == forgetful
+    setup.setup(tree, other, None, mirror, print)
     tree.settings_file.unlink()
     assert setup.setup(tree, other, None, None, print).mirror is None
 
