@@ -195,6 +195,7 @@ SWEEP_WORKLOAD = "membench"
 #: Factors that may have any level. All but `rate` distinguish points. Of `rate`, only the full rate
 #: is used.
 _POINT_FACTORS = {"rate", "comm_node", "cores", "node", "share"}
+_IS_AT_FULL_RATE = factor_level("rate").fill_null("full") == "full"
 
 
 def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
@@ -209,6 +210,12 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
     header = load_header(run)
     samples = read_run(run).frame.filter(pl.col("workload") == SWEEP_WORKLOAD)
     measurements = _measurements(_runs_of_kernel(samples, kernel, run))
+    effects = samples.filter(role="effect")
+    if effects.height and effects.filter(_IS_AT_FULL_RATE).is_empty():
+        raise InputError(
+            f"{run}: no run of {SWEEP_WORKLOAD} had writers at the full rate; allowed: campaigns"
+            " with full in factors.rate"
+        )
     if measurements.is_empty():
         raise InputError(f"{run}: no sample of {SWEEP_WORKLOAD} that counts")
     node_numbers, socket_count = _nodes_and_sockets(run, header, measurements)
@@ -313,9 +320,7 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     counted, if it counted both. Otherwise they are rates that the writers reported.
     """
     judged = judge_samples(samples)
-    all_effects = judged.filter(
-        pl.col("role") == "effect", factor_level("rate").fill_null("full") == "full"
-    )
+    all_effects = judged.filter(pl.col("role") == "effect", _IS_AT_FULL_RATE)
     runs, effects = judged.filter(status="counts"), all_effects.filter(status="counts")
     pairings = all_effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
     placed = pairings.drop_nulls("comm_node")

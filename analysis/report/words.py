@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from analysis.display import figures
 from analysis.effects.result import Result
+from analysis.effects.statements import level_value
 from analysis.statistics.interval import Estimate, Interval, ends_text
 from records.arms import arm_and_levels, arm_of
 from records.groups import grouped
@@ -76,19 +77,25 @@ def case_and_arm(row: Result) -> str:
 def changed_factors(treatments: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
     """Case and treatment -> the factors that are not at their first levels.
 
-    Names of treatments leave out first levels, but of rates they leave out `full`. So a rate that
-    all effects of a case have in their names is the first level.
+    Names of treatments leave out first levels, but of rates they leave out `full`. If no effect of
+    a case has the full rate, its highest rate takes the place of the first level.
     """
     levels = {(case, name): arm_and_levels(name).levels for case, name in treatments}
     rates = grouped(
-        (case, named.get("rate"))
+        (case, named.get("rate", "full"))
         for (case, name), named in levels.items()
         if not arm_of(name).silent
     )
+    highest = {case: max(names, key=_rate_value) for case, names in rates.items()}
     return {
-        (case, name): named.keys() - ({"rate"} if len(set(rates[case])) == 1 else set())
+        (case, name): named.keys() - ({"rate"} if named.get("rate") == highest.get(case) else set())
         for (case, name), named in levels.items()
     }
+
+
+def _rate_value(name: str) -> float:
+    """A rate as a number, from its name in a treatment, in which `/` is `_`."""
+    return level_value(name.replace("_", "/"))
 
 
 def breakable_name(treatment: str) -> Markup:

@@ -273,7 +273,7 @@ def _sweep_faults(context: _EntryContext) -> Iterator[FieldFault]:
     """Yield the faults of a sweep.
 
     The check must have the variables that a sweep sets. Factors and settings must not set them too.
-    All factors must change within a block.
+    All factors must change within a block. The levels of `rate` must include the full rate.
     """
     entry, check = context.entry, context.check
     if entry.sweep is None:
@@ -290,6 +290,9 @@ def _sweep_faults(context: _EntryContext) -> Iterator[FieldFault]:
             allowed = f"factors that change within a block, except {swept}"
             message = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
             yield FieldFault(context.key_location("sweep"), message)
+    if FULL not in context.factors.get(RATE, [FULL]):
+        message = "no level full; allowed: full, too, since a model is fitted to its runs"
+        yield FieldFault(context.location_of(RATE), message)
     for name in sorted(SWEEP_VARIABLES & entry.set.keys()):
         yield _conflict(context.key_location("set", name), "'sweep'")
 

@@ -100,6 +100,16 @@ def test_arms_become_measurements(tmp_path):
     assert (two.n, two.comp_alone_b_s, two.comp_par_b_s) == (2, 10e9, 8e9)
 
 
+def test_runs_below_the_full_rate_alone_are_no_sweep(tmp_path):
+    """Their communications are slowed by the writers' own pauses, too."""
+    off, on = off_and_on()
+    half = replace(on, arm="on@rate=50%", key="half", factors={"rate": "50%"})
+    with pytest.raises(InputError, match=r"at the full rate; allowed: .* factors\.rate$"):
+        sweep_of_run(write(tmp_path / "half", [off, half]), None)
+    (point,) = sweep_of_run(write(tmp_path / "all", [off, on, half]), None).points
+    assert point.comm_par_b_s == 0.5e9
+
+
 def placed(comm_node, arm, fom, **more):
     """Return a run; if it has writers, their buffers were on node `comm_node`."""
     one = made_sample(arm, 0, fom, 1, **more)

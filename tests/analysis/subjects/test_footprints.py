@@ -30,8 +30,10 @@ def test_a_planted_cause_is_named(planted, everywhere):
     assert word_counts(planted, everywhere, 6) == Counter({planted: 6})
 
 
-@pytest.mark.parametrize("rates", [["50%"], ["full", "50%"]])
-def test_the_only_rate_is_compared_and_lower_ones_are_not(rates):
+@pytest.mark.parametrize(
+    "rates", [["50%"], ["full", "50%"], ["25%", "50%"], ["900MB_s", "1GB_s", "25GB_s"]]
+)
+def test_the_highest_rate_is_compared_and_lower_ones_are_not(rates):
     """Names of treatments have every rate but the full one."""
 
     def run_at(rates):

@@ -68,6 +68,17 @@ def test_a_sweep_has_no_more_cores_than_its_settings_leave(settings, most):
     assert [case.set["cores"] for case in cases] == [*range(1, most + 1)]
 
 
+def test_a_sweep_has_the_full_rate_among_its_rates(tmp_path):
+    """A model is not fitted to runs at other rates."""
+    file = tmp_path / "c.yaml"
+    text = "name: c\nworkloads: [{check: membench, sweep: {cores: few}}]\n"
+    file.write_text(text + "factors: {rate: [25%, full]}\n")
+    assert load_request(file, "localhost").campaign.cases
+    file.write_text(text + "factors: {rate: [25%, 50%]}\n")
+    with pytest.raises(InputError, match=r"c\.yaml:3: factors\.rate: .*; allowed: full, too, "):
+        load_request(file, "localhost")
+
+
 @pytest.mark.parametrize(
     ("facts", "placements", "expected"),
     [
