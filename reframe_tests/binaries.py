@@ -227,6 +227,10 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
     #: the program can run with any number.
     rank_counts: tuple[int, ...] = ()
 
+    #: Memory of a grid point, bytes, if `memory_share` or `edge` gives the points of a node, and
+    #: the program counts them in 32 bits; otherwise 0.
+    point_b = 0
+
     def ranks_and_threads(self, ranks: int) -> tuple[int, int]:
         """Return ranks per node and threads per rank, as `layout` requests them.
 

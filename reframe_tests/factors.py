@@ -156,6 +156,15 @@ def why_layout_too_large(level: Level, cores: int) -> str | None:
 DEFAULT_RESERVED_CORES = -1
 
 
+def most_points(ranks: int) -> int:
+    """Return how many points of a grid each rank may have if a program counts in 32 bits.
+
+    The program has a matrix with 27 entries a point, all neighbours. It counts the entries of each
+    rank, and the points of all ranks.
+    """
+    return (2**31 - 1) // max(27, ranks)
+
+
 def app_cores(
     machine: Machine, reserved_cores: int = DEFAULT_RESERVED_CORES, core_spec: int = 0
 ) -> int:

@@ -27,6 +27,7 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
     stack = package = "hpccg"
     program = executable = "test_HPCCG"
     within_block = ("layout", "memory_share", "edge", "working_set")
+    point_b = _POINT_B
 
     #: Share of a node's memory that its ranks take together, limited by the site file's
     #: `memory_share`; Groves, Grant and Arnold (2016) use 25 to 75 %.

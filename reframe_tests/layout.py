@@ -31,6 +31,7 @@ from reframe_tests.factors import (
     FACTORS,
     app_cores,
     changes_within_jobs,
+    most_points,
     size_of,
     variable_fault,
     why_unsupported,
@@ -54,10 +55,6 @@ _RESTORED_ATTRIBUTES = (
 )
 #: Environment variables that bind threads. Each of them binds threads without the others.
 _OPENMP_BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}
-#: Largest `int` of C.
-_MAX_INT = 2**31 - 1
-#: Points of a stencil that has all neighbours of a point.
-_STENCIL_POINTS = 27
 #: Added to a cube root before it is truncated, since the root of a cube may be rounded down.
 _ROUNDING = 1e-9
 
@@ -93,12 +90,8 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
         return edge
 
     def require_countable(self, points: float, ranks: int) -> None:
-        """Raise InputError if a program's numbers would exceed an int, with `points` a rank.
-
-        The program has a matrix with 27 entries a point. It counts the entries of each rank, and
-        the points of all ranks.
-        """
-        max_points = _MAX_INT // max(_STENCIL_POINTS, ranks)
+        """Raise InputError if a program's numbers would exceed an int, with `points` a rank."""
+        max_points = most_points(ranks)
         if points > max_points:
             chosen = [
                 name for name in ("working_set", "edge") if getattr(self, name) not in (AUTO, 0)

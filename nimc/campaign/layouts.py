@@ -19,7 +19,7 @@ from records.errors import InputError
 from records.machine.site import Machine
 from records.treatment import Treatment
 from records.units import plural
-from reframe_tests.factors import AUTO, DEFAULT_RESERVED_CORES, app_cores
+from reframe_tests.factors import AUTO, DEFAULT_RESERVED_CORES, app_cores, most_points
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,8 +48,48 @@ def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[s
     """Return the layouts that a case may have on a node, in decreasing order of ranks.
 
     A layout uses all cores that the case may use. If the check allows only certain numbers
-    of ranks, some cores may stay unused. Raises InputError if no layout is possible.
+    of ranks, some cores may stay unused. Layouts of `uncountable` are left out. Raises InputError
+    if no layout is possible.
     """
+    layouts = _possible_layouts(case, check, machine)
+    left_out = uncountable(case, check, machine)
+    if len(left_out) == len(layouts):
+        raise InputError(
+            f"{case.name}: layout: {AUTO} found; each layout has more points a rank than"
+            f" '{case.check}' counts in 32 bits; allowed: a smaller edge or memory_share"
+        )
+    return [layout for layout in layouts if layout not in left_out]
+
+
+def uncountable(case: Entry, check: CheckDescription, machine: Machine) -> list[str]:
+    """Return the layouts whose ranks have more points than the program counts in 32 bits.
+
+    The largest levels of the factors `edge` and `memory_share` decide.
+    """
+    if not check.point_b or case.set.get("working_set", AUTO) != AUTO:
+        return []
+
+    def largest(name: str) -> float:
+        value = case.set.get(name, check.types[name].default)
+        return max(map(float, case.factors.get(name, [value])))
+
+    def points(ranks: int) -> int:
+        """Return the points of a rank's cube, as the check computes them."""
+        if edge := largest("edge"):
+            return int(round(edge * (cores_of(case, machine) / ranks) ** (1 / 3)) ** 3)
+        share = min(largest("memory_share"), machine.memory_share)
+        return int((share * machine.memory_b() / ranks / check.point_b) ** (1 / 3)) ** 3
+
+    ranks_by_layout = {
+        layout: int(layout.partition("x")[0]) for layout in _possible_layouts(case, check, machine)
+    }
+    return [
+        layout for layout, ranks in ranks_by_layout.items() if points(ranks) > most_points(ranks)
+    ]
+
+
+def _possible_layouts(case: Entry, check: CheckDescription, machine: Machine) -> list[str]:
+    """Return the layouts of `candidates`, and those that are left out."""
     cores = cores_of(case, machine)
     rank_counts = check.rank_counts
     layouts = [

@@ -12,7 +12,7 @@ import click
 from analysis.display.document import Table
 from analysis.display.figures import NO_FIGURE, number, quantity
 from analysis.display.lines import Line, broken_command, duration, wrapped
-from nimc.campaign import allocations, reach
+from nimc.campaign import allocations, layouts, reach
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN_PLACEHOLDER, Case, Plan, Request
 from nimc.campaign.reach import Reach
@@ -109,7 +109,7 @@ def plan_command(
             remarks.append(f"lengths of runs: as measured in {request.lengths.run}")
         remarks += _omission_lines(request, feasibility)
         remarks += [
-            f"{case}: a search for its layout runs first"
+            f"{case}: a search for its layout runs first{_left_out_text(request, case)}"
             for case in request.searches
             if case not in feasibility.omission_reasons
         ]
@@ -135,6 +135,15 @@ def plan_command(
             yield broken_command(["Next:", *shell.words("run", campaign_word(campaign), *words)])
 
     return Answer(document, parts(), int(bool(feasibility.why)), schema=3)
+
+
+def _left_out_text(request: Request, case_name: str) -> str:
+    """Return which layouts of a case the search leaves out, and why; empty if none."""
+    case = next(entry for entry in request.campaign.cases if entry.name == case_name)
+    left_out = layouts.uncountable(case, request.check(case), request.machine)
+    if not left_out:
+        return ""
+    return f", without {', '.join(left_out)}: more points a rank than are counted in 32 bits"
 
 
 def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:

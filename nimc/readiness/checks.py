@@ -162,6 +162,8 @@ class CheckDescription:
     lengthened_by: str = ""
     #: Numbers of ranks (on all nodes together) with which it can run; empty: any number.
     rank_counts: tuple[int, ...] = ()
+    #: Memory of a grid point, bytes, if the program counts points in 32 bits; otherwise 0.
+    point_b: int = 0
     #: Number of rows (reports of the rate in an interval) that writers must print before each run.
     ready_rows: int = 1
     #: Variables that decide what writers do, or can be factors (`planning.planning_variables`) ->
@@ -402,6 +404,7 @@ def _common_fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "levels": {name: value for name, value in levels.items() if value is not None},
         "lengthened_by": check.lengthened_by,
         "rank_counts": list(getattr(check, "rank_counts", ())),
+        "point_b": getattr(check, "point_b", 0),
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
         "mpi": bool(_default(check, "mpi")),

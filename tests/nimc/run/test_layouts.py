@@ -1,6 +1,7 @@
 """`layout: auto` compares layouts (ranks x threads of a node), and uses the fastest."""
 
 import json
+import os
 import shutil
 from types import SimpleNamespace
 
@@ -8,14 +9,17 @@ import pytest
 
 from nimc.campaign.layouts import candidates, comparison_campaign, fastest, short_of_runs
 from nimc.campaign.request import load_request
-from nimc.readiness.checks import CheckDescription
+from nimc.readiness.checks import CheckDescription, checks_in
 from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
 from records.campaign import Campaign, Entry
+from records.checkout import ROOT
 from records.errors import InputError
 from records.interrupts import Interrupts
+from records.machine.site import Machine
 from tests.analysis.synthetic import Case, samples, write_run
 from tests.nimc.campaign.made_request import made_machine, made_request
+from tests.nimc.checkouts import program
 
 CUBES = (1, 8, 27, 64, 125)
 
@@ -47,6 +51,39 @@ def test_layouts_that_are_compared(cores, nodes, counts, expected):
         fault = "'melt' fits on 4 cores on each of 3 nodes; allowed: .* 1, 8, 27, 64, "
         with pytest.raises(InputError, match=fault):
             candidates(entry, check, machine)
+
+
+def hpccg_layouts(machine: Machine, **settings: float) -> list[str]:
+    """Return the layouts of HPCCG that are compared with these settings."""
+    case = Entry(check="hpccg", set={"layout": "auto", **settings})
+    return candidates(case, checks_in(ROOT / "reframe_tests")["hpccg"], machine)
+
+
+def test_layouts_of_more_points_than_are_counted_are_left_out() -> None:
+    """HPCCG counts 27 entries of each point of a rank in 32 bits: 79,536,431 points, 430 cubed.
+
+    A point takes 400 B. A quarter of 256 GiB has 171,798,691 points, whose half is 441 cubed.
+    """
+    sizes = {"sockets": 2, "numa_nodes": 8, "llc": "512MiB"}
+    machine = made_machine(facts={"cores": 128, "memory": "256GiB", **sizes})
+    countable = ["128x1", "64x2", "32x4", "16x8", "8x16", "4x32"]
+    assert hpccg_layouts(machine) == countable
+    assert hpccg_layouts(machine, memory_share=0.1) == [*countable, "2x64", "1x128"]
+    # 128 cubes of 100 points along the edge have 128 million points, half of which can be counted.
+    assert hpccg_layouts(machine, edge=100) == [*countable, "2x64"]
+    with pytest.raises(InputError, match=r"^hpccg: layout: .*; allowed: a smaller edge or memory_"):
+        hpccg_layouts(machine, edge=1000)
+
+
+def test_a_plan_names_the_layouts_that_are_left_out(tmp_path, command, monkeypatch):
+    program(tmp_path, "test_HPCCG", "")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    file = tmp_path / "c.yaml"
+    set_ = "{layout: auto, layout_cores: 4, edge: 300}"
+    file.write_text(f"name: c\nworkloads: [{{check: hpccg, set: {set_}, expect: 1s}}]\n")
+    words = " ".join(command("plan", file, "--machine", "localhost").split())
+    # 4 cubes of 300 points along the edge have 108 million points.
+    assert "runs first, without 1x4: more points a rank than are counted in 32 bits" in words
 
 
 @pytest.mark.parametrize(("cores", "compared"), [(1, []), (2, [["2x1", "1x2"]])])
