@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ import click
 
 from analysis.display.lines import visible
 from records.commands import command
-from records.errors import InputError, MachineError, NimcError, suggestion
+from records.errors import MachineError, NimcError, suggestion
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line
 
@@ -225,23 +225,6 @@ class _Commands(click.Group):
         _add_examples(subcommand, name)
         return subcommand
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of `nimc` itself.
-
-        Raises InputError if an option of a command stands before the command, with the words in
-        the right order.
-        """
-        words = [*args]
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if corrected := _with_command_first(words):
-                raise InputError(
-                    f"{error.option_name}: found before the command; allowed: after it:"
-                    f" `{command(*corrected)}`"
-                ) from None
-            raise
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, example in GROUPS.items():
             rows = [
@@ -275,10 +258,16 @@ def _with_command_first(words: Sequence[str]) -> list[str]:
 
     A command of a group has two words. Returns an empty list if there is no command.
     """
-    start = next((index for index, word in enumerate(words) if word in COMMANDS), len(words))
-    length = 1 if start < len(words) and "" in COMMANDS[words[start]].examples else 2
-    end = start + length
-    return [*words[start:end], *words[:start], *words[end:]] if start < len(words) else []
+    names: list[str] = []
+    others = []
+    allowed: Collection[str] = COMMANDS
+    for word in words:
+        if word in allowed:
+            names.append(word)
+            allowed = set() if len(names) == 2 else COMMANDS[word].examples.keys() - {""}
+        else:
+            others.append(word)
+    return [*names, *others] if names and not allowed else []
 
 
 def _add_examples(parent: click.Command, name: str) -> None:
@@ -378,9 +367,7 @@ def _run() -> int:
         click.echo("nimc: stopped by SIGINT", err=True)
         return 130
     except click.ClickException as error:
-        message = io.StringIO()
-        error.show(file=message)
-        click.echo(_shortened(message.getvalue().rstrip("\n")), err=True)
+        click.echo(_shortened(_usage_text(error)), err=True)
         return 2
     except SystemExit as stop:
         if isinstance(stop.code, int):
@@ -392,6 +379,18 @@ def _run() -> int:
             return error.exit_code
         is_wrong_path = isinstance(error, OSError) and error.errno in _WRONG_PATH_ERRORS
         return 2 if is_wrong_path else 3
+
+
+def _usage_text(error: click.ClickException) -> str:
+    """Return the message about a wrong command line that is printed for the user."""
+    if isinstance(error, click.NoSuchOption) and error.ctx:
+        corrected = _with_command_first(sys.argv[1:])
+        if corrected and isinstance(error.ctx.command, click.Group):
+            allowed = f"allowed: after it: `{command(*corrected)}`"
+            return f"nimc: {error.option_name}: found before the command; {allowed}"
+    message = io.StringIO()
+    error.show(file=message)
+    return message.getvalue().rstrip("\n")
 
 
 def _error_text(error: BaseException) -> str:

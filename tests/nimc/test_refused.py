@@ -128,6 +128,7 @@ def test_the_refusal_of_a_folder_of_runs_names_one_of_its_runs(command, tmp_path
     [
         ("--machine m run quick --fresh", "run --machine m quick --fresh"),
         ("--results x nights list", "nights list --results x"),
+        ("nights --machine run run quick", "nights run --machine run quick"),
         ("--machine m measure sleep 2", "measure --machine m sleep 2"),
     ],
 )
