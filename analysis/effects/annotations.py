@@ -100,7 +100,6 @@ def note_link_share(
     """
     nic = facts_of(header).site.nic
     link_b_s = nic.link_rate_b_s if nic else None
-    target_count = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
     rows_with_notes = []
     for row in rows:
         runs = treatment_rows(samples, row.case, row.arm).filter(
@@ -108,15 +107,15 @@ def note_link_share(
         )
         are_short = arm_of(row.arm).scheduled
         if not runs.is_empty() and not are_short and not emulation_caveats(runs["transport"]):
-            rate_of_target = pl.col("writer_rate_alone_b_s") / target_count
-            rate_alone_b_s = runs.select(rate_of_target.median()).item()
+            rate_of_link = pl.col("writer_rate_alone_b_s") / pl.col("writer_links")
+            rate_alone_b_s = runs.select(rate_of_link.median()).item()
             row = replace(row, notes=[*row.notes, _link_note(rate_alone_b_s, link_b_s)])
         rows_with_notes.append(row)
     return rows_with_notes
 
 
 def _link_note(rate_alone_b_s: float, link_b_s: float | None) -> str:
-    """The note on the writers' uncontended rate per target, with the link's rate if it is known."""
+    """The note on the writers' uncontended rate per link, with the link's rate if it is known."""
     if link_b_s is None:
         return Note.LINK_UNKNOWN()
     share = rate_alone_b_s / link_b_s

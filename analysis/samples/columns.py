@@ -385,6 +385,8 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
     )
     summed = with_shares.group_by("row", maintain_order=True).agg(
         writers=pl.len(),
+        # A link ends at a device of a target, of which each has a counter.
+        writer_links=pl.struct("target", "counter").n_unique(),
         **{column: joined_names(field) for column, field in _WRITER_NAMES.items()},
         message_b=col("message_b").max(),
         asked_b_s=pl.when(col("asked_b_s").is_not_null().all()).then(col("asked_b_s").sum()),

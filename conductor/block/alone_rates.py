@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -102,6 +103,7 @@ class AloneRates:
             runner.writers.alone_b_s[writes] = [0.0] * runner.assignment.writer_count(writes)
             return
         if writes.throttled:
+            self._require_counters(writes)
             await self.learn(writes.at_full_rate())
         rates = self._stored.get(writes)
         if rates is None:
@@ -133,19 +135,39 @@ class AloneRates:
         """
         return max(_LEAST_LENGTH_S, self._runner.shortest_count_s)
 
+    def _require_counters(self, writes: Writes) -> None:
+        """Raise BlockError if two writers would take their rows from the counter of one device.
+
+        This counter has the bytes of both.
+        """
+        assignment = self._runner.assignment
+        limited = replace(assignment.template(writes), rate_b_s=1.0)
+        if INJECTORS[writes.injector].row_source(limited) != "counter":
+            return
+        routes = Counter((route.origin, route.device) for route in assignment.routes(writes))
+        ((origin, device), n_writers) = routes.most_common(1)[0]
+        if n_writers > 1:
+            reason = (
+                f"{n_writers} writers of {writes.injector} on {origin} with a limited rate use"
+                f" {device}, whose counter cannot tell their rates apart: each needs an origin or a"
+                " device of its own, or use injector ucx"
+            )
+            raise BlockError("injector_never_ready", reason)
+
     async def _add_queue_pairs(self, writes: Writes) -> MeasuredRates:
         """Measure with 1, 2, 4, ... queue pairs while more raise the rate; return the best rates.
 
         `full` means the rate of the link, but one queue pair may carry half of a link or less.
         """
         writers = self._runner.writers
-        n_targets = len(self._runner.allocation.targets)
-        link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_targets
+        routes = self._runner.assignment.routes(writes)
+        n_links = len({(route.target, route.device) for route in routes})
+        links_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_links
         best = await self._measure(writes, _LEAST_LENGTH_S)
         best_series = self.series[writes]
         queue_pairs = 1
         while (
-            queue_pairs < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _LEAST_GROWTH) * link_b_s
+            queue_pairs < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _LEAST_GROWTH) * links_b_s
         ):
             queue_pairs *= 2
             await writers.set_queue_pairs(writes, queue_pairs)

@@ -7,7 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from conductor.block.allocation import Allocation
 from conductor.injectors import INJECTORS
@@ -24,6 +24,14 @@ _HELD_MEMORY_SHARE = 0.25
 _BUFFER_FACTOR = 2
 #: Why writers are not held if their buffers do not fit.
 BUFFERS_TOO_LARGE = "if writers were held, their buffers would exceed a quarter of a node's memory"
+
+
+class Route(NamedTuple):
+    """The nodes and the device of one writer; the device is None if the plan names none."""
+
+    origin: str
+    target: str
+    device: str | None
 
 
 class Assignment:
@@ -56,10 +64,28 @@ class Assignment:
         started once for each of its queue pairs.
         """
         opens_one = INJECTORS[writes.injector].most_queue_pairs == 1
-        repetitions = queue_pairs if opens_one else 1
+        starts = queue_pairs if opens_one else 1
         if writes.clients:
-            return repetitions * writes.clients * len(self.targets)
-        return repetitions * max(len(self.targets), len(self.origins))
+            return starts * writes.clients * len(self.targets)
+        return starts * max(len(self.targets), len(self.origins))
+
+    def routes(self, writes: Writes) -> list[Route]:
+        """Return the route of each writer.
+
+        The first writers of the targets use the devices in turn, and so do the writers of each
+        target.
+        """
+        devices = writes.devices or (None,)
+        routes = []
+        for number in range(self.writer_count(writes)):
+            nth_of_target, target_index = divmod(number, len(self.targets))
+            route = Route(
+                origin=self.origins[number % len(self.origins)],
+                target=self.targets[target_index],
+                device=devices[(target_index + nth_of_target) % len(devices)],
+            )
+            routes.append(route)
+        return routes
 
     def buffers_fit(self, kinds: Iterable[Writes], facts: Mapping[str, Any]) -> bool:
         """Return whether the buffers of writers of all these kinds may be in memory together.
@@ -70,9 +96,9 @@ class Assignment:
         for writes in kinds:
             queue_pairs = writes.queue_pairs or MOST_QUEUE_PAIRS
             buffer_b = _BUFFER_FACTOR * max(queue_pairs * writes.message_b, writes.footprint_b or 0)
-            for index in range(self.writer_count(writes)):
-                held_b[self.origins[index % len(self.origins)]] += buffer_b
-                held_b[self.targets[index % len(self.targets)]] += buffer_b
+            for route in self.routes(writes):
+                held_b[route.origin] += buffer_b
+                held_b[route.target] += buffer_b
         return all(
             size_b <= _HELD_MEMORY_SHARE * facts[node]["memory_b"]
             for node, size_b in held_b.items()
@@ -91,31 +117,36 @@ class Assignment:
 
         `full_b_s` has the uncontended rate of each writer without a limit; the rate of a throttled
         writer may be a share of it. `kind_index` numbers the kinds of writes in the block: writers
-        of several kinds may be held at the same time.
+        of several kinds may be held at the same time. If a writer is started once for each of its
+        queue pairs, these use the same device between the same nodes, and share the writer's rate.
         """
-        count = self.writer_count(writes, queue_pairs)
+        count, routes = self.writer_count(writes, queue_pairs), self.routes(writes)
+        n_starts = count // len(routes)
         most_writers = max(
             self.writer_count(planned, planned.queue_pairs or MOST_QUEUE_PAIRS)
             for planned in (writes, *self._kinds)
         )
-        ports = self.new_ports(math.ceil(count / len(self.targets)))
+        ports = self.new_ports(n_starts * math.ceil(len(routes) / len(self.targets)))
+        target_ports = {target: iter(ports) for target in self.targets}
         full_rates_b_s = full_b_s if full_b_s and writes.throttled else [None] * count
-        devices = writes.devices or (None,)
         template = self.template(writes)
         writers = []
         for index in range(count):
-            target = self.targets[index % len(self.targets)]
+            route = routes[index % len(routes)]
+            rate_b_s = writes.requested_rate_b_s(full_rates_b_s[index])
+            if rate_b_s and writes.rate_share is None:
+                rate_b_s /= n_starts
             writer = replace(
                 template,
                 index=kind_index * most_writers + index,
-                origin=self.origins[index % len(self.origins)],
-                target=target,
-                address=addresses[target],
-                port=ports[index // len(self.targets)],
+                origin=route.origin,
+                target=route.target,
+                address=addresses[route.target],
+                port=next(target_ports[route.target]),
                 queue_pairs=queue_pairs,
-                rate_b_s=writes.requested_rate_b_s(full_rates_b_s[index]),
+                rate_b_s=rate_b_s,
                 full_b_s=full_rates_b_s[index],
-                device=devices[index % len(devices)],
+                device=route.device,
             )
             writers.append(writer)
         return writers

@@ -53,16 +53,18 @@ class Demands:
         """Return the rails that must pass bytes, and the rails that may; None if not judged.
 
         Rails are the RDMA devices of a node. An application on one node sends nothing over rails.
-        An MPI that chooses rails by itself may use any rail. Each writer uses the next device of
-        its list, and a timetable uses the first device.
+        An MPI that chooses rails by itself may use any rail. Writers use the devices of their list
+        in turn, and a timetable uses the first device.
         """
         if not self._rails or self._on_one_host:
             return None
         writes, start = treatment.writes, treatment.start
         required = set[str]()
         if writes and writes.scheduled != 0:
-            n_writers = 1 if writes.has_timetable else self._assignment.writer_count(writes)
-            required |= set(writes.devices[:n_writers])
+            routes = self._assignment.routes(writes)
+            if writes.has_timetable:
+                routes = routes[:1]
+            required |= {route.device for route in routes if route.device}
         mpi_between_nodes = len(self._assignment.targets) > 1 and bool(start.ranks)
         if mpi_between_nodes:
             required |= set(start.devices)

@@ -220,9 +220,9 @@ def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | No
     """
     if machine.nic is None:
         return None
-    targets = {writer.target for writer in writers}
+    links = {(writer.target, writer.counter) for writer in writers}
     rate_b_s = sum(writer.rate_alone_b_s for writer in writers)
-    return rate_b_s / (machine.nic.link_rate_b_s * len(targets))
+    return rate_b_s / (machine.nic.link_rate_b_s * len(links))
 
 
 def _bottleneck_remedy(

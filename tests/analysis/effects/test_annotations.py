@@ -137,10 +137,20 @@ def test_writers_at_full_rate_say_which_share_of_the_link_they_reach(
     assert row.notes == notes
 
 
-def test_each_target_has_a_link_of_its_own():
-    """Two writers to two nodes reach 40 GB/s together, so each reaches 20 of its link's 25 GB/s."""
+@pytest.mark.parametrize("ends", [("n1 a/1", "n2 a/1"), ("n1 a/1", "n1 b/1")])
+def test_each_device_of_a_target_has_a_link_of_its_own(ends):
+    """Each of two writers, to two nodes or to two devices, reaches 20 of its link's 25 GB/s."""
     runs = samples(replace(STREAM, transport="InfiniBand"), pairs=6)
-    placed_runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in runs]
+    targets = list(dict.fromkeys(end.split()[0] for end in ends))
+    placed_runs = []
+    for run in runs:
+        placed = on_hosts(at_rate(run, 20e9, rate_alone_b_s=20e9), *targets)
+        writers = [
+            replace(writer, target=target, counter=f"rdma:{device}")
+            for writer in placed.writers
+            for target, device in map(str.split, ends)
+        ]
+        placed_runs.append(replace(placed, writers=writers))
     head = header(facts={"site": {"nic": {"link_rate_b_s": 25e9}}})
     (row,) = note_link_share([result(case="stream")], judge_samples(frame_of(placed_runs)), head)
     assert row.notes == ["writers alone reached 80 % of the link's rate, 25.00 GB/s"]

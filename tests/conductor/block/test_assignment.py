@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from conductor.block.allocation import Allocation
 from conductor.block.assignment import Assignment
 from records.treatment import Treatment, Writes
@@ -42,6 +44,43 @@ def test_each_target_has_the_clients_asked_for_beside_other_writes():
     assert [writer.index for writer in writers + others] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     # No target has two writers at one port.
     assert len({(writer.target, writer.port) for writer in writers + others}) == 9
+
+
+def ends_of(nodes, writes, **options):
+    """Return origin, target and device of each writer, and its writers' rate."""
+    addresses = dict.fromkeys(nodes.targets, "10.0.0.1")
+    plan = replace(APART, n_origins=len(nodes.origins))
+    writers = Assignment(plan, nodes).writers(writes, addresses, **options)
+    assert len({(writer.target, writer.port) for writer in writers}) == len(writers)
+    return [(writer.origin, writer.target, writer.device) for writer in writers], writers
+
+
+@pytest.mark.parametrize("injector", ["ucx", "mpi_put"])
+def test_a_writer_with_several_queue_pairs_has_one_route_and_one_rate(injector):
+    """A program that opens one queue pair is started for each, with its share of the rate."""
+    nodes = Allocation(["t0", "t1", "t2"], ["o0", "o1", "o2", "o3"])
+    writes = Writes(
+        injector=injector, message_b=65536, devices=("cxi0", "cxi1"), rate_b_s=1e9, queue_pairs=None
+    )
+    routes = [
+        ("o0", "t0", "cxi0"),
+        ("o1", "t1", "cxi1"),
+        ("o2", "t2", "cxi0"),
+        ("o3", "t0", "cxi1"),
+    ]
+    ends, writers = ends_of(nodes, writes, queue_pairs=4)
+    assert ends == routes * 4
+    assert {writer.rate_b_s for writer in writers} == {0.25e9}
+    one = replace(writes, injector="perftest")
+    ends, writers = ends_of(nodes, one, queue_pairs=4)
+    assert (ends, {writer.rate_b_s for writer in writers}) == (routes, {1e9})
+
+
+def test_each_target_is_written_to_over_all_devices_that_its_writers_can_use():
+    nodes = Allocation(["t0", "t1"], ["o0", "o1"])
+    writes = Writes(injector="perftest", message_b=65536, devices=("m0", "m1"), clients=2)
+    ends, _ = ends_of(nodes, writes)
+    assert {end[1:] for end in ends} == {("t0", "m0"), ("t0", "m1"), ("t1", "m0"), ("t1", "m1")}
 
 
 def test_starts_use_other_ports_until_all_were_used():

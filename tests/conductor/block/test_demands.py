@@ -64,6 +64,15 @@ def test_no_bytes_may_pass_in_a_run_without_writes_in_the_direction_of_its_block
     assert demands(block(writes=block_writes)).forbidden_directions(treatment) == silent
 
 
+def test_rails_that_no_writer_uses_are_not_required():
+    """Of 4 targets with 2 writers each, the last writer uses the fifth of 8 rails."""
+    rails = [f"m{number}" for number in range(8)]
+    writes = replace(WRITES, devices=tuple(rails), clients=2)
+    nodes = Allocation(["n1", "n2", "n3", "n4"], ["o1"])
+    plan = replace(APART, rails=rails, n_origins=1)
+    assert demands(plan, nodes).rails(treatment_with(writes)) == Rails(rails, rails[:5], rails[:5])
+
+
 def named(writers=None, ranks=None, devices=(), scheduled=None):
     writes = None
     if writers is not None:

@@ -567,6 +567,29 @@ def test_queue_pairs_that_the_device_refuses_are_not_used(tmp_path, monkeypatch)
     assert (hub.started, runner.writers.alone_b_s[writes]) == ([1, 2, 4, 2], [100.0])
 
 
+def test_queue_pairs_are_added_until_all_rails_of_the_target_are_full(tmp_path, monkeypatch):
+    """By hand: 130 is 65 % of two links of 100, although it exceeds one of them."""
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda _: True)
+    writes = Writes(
+        injector="perftest", message_b=1 << 16, devices=("a", "b"), clients=2, queue_pairs=None
+    )
+    hub = Link({2: 130.0, 4: 196.0})
+    runner, rates = block(tmp_path, hub, writes, link_rate_b_s=100.0)
+    asyncio.run(rates.learn(writes))
+    assert (hub.started, runner.writers.alone_b_s[writes]) == ([2, 4], [98.0, 98.0])
+
+
+def test_no_writers_with_a_limited_rate_share_the_counter_of_a_device(tmp_path):
+    """Each would be reported to write the bytes of both."""
+    writes = Writes(
+        injector="perftest", message_b=1 << 16, devices=("a",), clients=2, rate_share=0.25
+    )
+    _, rates = block(tmp_path, hub := Hub(), writes)
+    with pytest.raises(BlockError, match=r"2 writers of perftest .* use a, whose counter"):
+        asyncio.run(rates.learn(writes))
+    assert hub.orders == []
+
+
 @pytest.mark.parametrize("devices", [(), ("eth0",)])
 def test_one_queue_pair_where_no_rdma_device_is_named(tmp_path, devices):
     writes = Writes(injector="ucx", message_b=1 << 16, devices=devices, queue_pairs=None)
