@@ -260,6 +260,11 @@ class AloneRates:
         injector = INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
         states, ramp_s = await self._start(writes)
+        try:
+            self._require_rows(writes, states, n_rows=1)
+        except BlockError:
+            await runner.hub.stop(states)
+            raise
         await runner.observer.begin([])
         # A slow node may begin to count long after the first row. Earlier rows are left out.
         n_uncounted_rows = [len(state.rows) for state in states]

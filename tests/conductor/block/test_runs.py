@@ -861,6 +861,25 @@ def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
         asyncio.run(rates.learn(WRITES))
 
 
+def test_a_writer_that_starts_to_report_after_the_timeout_ends_the_block(tmp_path):
+    """Its rows come once the first wait, for a row of it, has ended."""
+
+    class Late(Hub):
+        async def wait_for(self, condition, timeout_s):
+            self.timeouts_s.append(timeout_s)
+            if len(self.timeouts_s) > 1:
+                for state in self.states:
+                    state.series.rows = [RateRow(end_s - 1, end_s, 100.0) for end_s in range(12)]
+            return condition()
+
+    _, rates = block(tmp_path, hub := Late(rows=[]), limits={"ready_timeout_s": 30.0})
+    with pytest.raises(
+        BlockError, match=r"writer 0 \(ucx, n1\) reported no rate in 31 s$"
+    ) as error:
+        asyncio.run(rates.learn(WRITES))
+    assert (error.value.outcome, hub.orders) == ("injector_never_ready", ["start", "stop"])
+
+
 class Sleepers(Hub):
     """Writers hang in their first `hangs` starts: they report no rows."""
 
