@@ -208,6 +208,7 @@ async def run() -> None:
 def main() -> None:
     """Entry point: `python -m conductor.agent.agent`."""
     processes.become_subreaper()
+    processes.raise_file_limit()  # each end has a pipe and a log
     # SIGTERM raises SystemExit, so that the `finally` blocks end all processes and remove the
     # folder.
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))

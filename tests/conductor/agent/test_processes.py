@@ -76,6 +76,48 @@ def test_the_owner_of_a_port_is_found():
     assert processes.listener(port, os.getpid()) is None
 
 
+AGENT_OF_MANY_ENDS = """
+import asyncio, resource, sys
+from pathlib import Path
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1024))
+from conductor import messages
+from conductor.agent import agent
+from conductor.injectors import INJECTORS
+from conductor.injectors.spin import Spin
+from tests import made_writers
+from tests.conductor.conftest import RecordingWire
+
+class Sleeper(Spin):
+    def origin_command(self, writer):
+        return ["sh", "-c", "ulimit -n; exec sleep 300"]
+
+async def run():
+    wire, logs = RecordingWire(), Path(sys.argv[1])
+    one = agent.Agent(wire, logs)
+    for index in range(40):
+        writer = made_writers.writer(index=index)
+        await one.execute(messages.StartEnd("origin", "sleeper", writer))
+    log = logs / "writer-39-origin.log"
+    while log.exists() and not log.read_text():
+        await asyncio.sleep(0.01)
+    print(len(one.ends), [news.ended for news in wire.sent if news.ended])
+    await one.stop()
+
+INJECTORS["sleeper"] = Sleeper()
+agent.run = run
+agent.main()
+"""
+
+
+def test_an_agent_may_open_files_for_more_ends_than_the_soft_limit_allows(tmp_path):
+    """By hand: 40 ends have 40 logs and 40 pipes. Their programs get the soft limit, 64."""
+    command = [sys.executable, "-c", AGENT_OF_MANY_ENDS, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("40 []\n", "")
+    assert (tmp_path / "writer-39-origin.log").read_text() == "64\n"
+
+
 @contextmanager
 def _silent_port() -> Iterator[int]:
     """Yields a port of 127.0.0.1 that does not answer, as if behind a firewall.
