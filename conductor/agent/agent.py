@@ -23,6 +23,7 @@ from conductor.agent.short_writer import ShortWriter
 from conductor.agent.watch import Watch
 from conductor.injectors import INJECTORS
 from records import clock, processes
+from records.errors import NimcError
 from records.machine import host
 from records.machine.node_counters import NodeReader
 
@@ -218,7 +219,7 @@ def main() -> None:
                 asyncio.run(run())
             finally:
                 processes.end_descendants()
-    except (OSError, wire.WireError) as error:
+    except (OSError, wire.WireError, NimcError) as error:
         sys.exit(f"agent on {node_name()}: {error}")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from conductor import wire
 from conductor.agent.agent import node_name
 from conductor.block.allocation import Allocation
-from conductor.block.hub import FILES_BESIDES_AGENTS, Hub
+from conductor.block.hub import FILES_BESIDES_AGENTS, AgentGoneError, Hub
 from records import processes
 from records.block_plan import BlockPlan
 from records.checkout import python_main
@@ -32,7 +32,7 @@ async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterato
     """Yield a hub to which an agent on every node of the block is connected.
 
     At the end of the context all agents have ended. Raises MachineError if an agent does not
-    connect.
+    connect, and AgentGoneError if one is gone.
     """
     require_open_files(allocation)
     secret = wire.new_secret()
@@ -43,14 +43,33 @@ async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterato
     except OSError as error:
         raise MachineError(f"cannot listen on {address}: {error.strerror}; {_REMEDY}") from None
     launcher = await _start_agents(plan, allocation, f"{address}:{port}", secret)
+    log = plan.logs / "agents.log"
     try:
-        await _await_agents(hub, allocation, launcher, plan.logs / "agents.log")
-        yield hub
+        await _await_agents(hub, allocation, launcher, log)
+        try:
+            yield hub
+        except AgentGoneError as error:
+            await _disconnect(hub, launcher)  # its last lines come when all agents have ended
+            raise _with_last_lines(error, log) from None
     finally:
-        hub.close()
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(launcher.wait(), processes.GRACE_S)
+        await _disconnect(hub, launcher)
         await steps.stop(launcher)
+
+
+async def _disconnect(hub: Hub, launcher: asyncio.subprocess.Process) -> None:
+    """Let all agents end, and wait for the end of their launcher, at most for `GRACE_S`."""
+    hub.close()
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(launcher.wait(), processes.GRACE_S)
+
+
+def _with_last_lines(error: MachineError, log: Path) -> MachineError:
+    """Return the error with what the agents or their launcher printed last.
+
+    It has the same type, which decides the outcome of the block.
+    """
+    last_lines = cause_or_gist(log.read_text(errors="replace")) or "no output"
+    return type(error)(f"{error}; {log}: {last_lines}")
 
 
 def require_open_files(allocation: Allocation) -> None:
@@ -100,9 +119,7 @@ async def _await_agents(
             raise MachineError("the agents' launcher ended before all agents had connected")
         await connections
     except MachineError as error:
-        last_lines = cause_or_gist(log.read_text(errors="replace")) or "no output"
-        # The block's outcome depends on the type of the error.
-        raise type(error)(f"{error}; {log}: {last_lines}") from None
+        raise _with_last_lines(error, log) from None
     finally:
         connections.cancel()
         launcher_end.cancel()

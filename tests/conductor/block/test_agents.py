@@ -2,15 +2,16 @@
 
 import asyncio
 import socket
+import sys
 from dataclasses import replace
 
 import pytest
 
-from conductor import wire
+from conductor import messages, wire
 from conductor.agent import agent
 from conductor.block import agents
 from conductor.block.allocation import Allocation
-from conductor.block.hub import Hub
+from conductor.block.hub import AgentGoneError, Hub
 from records.errors import MachineError
 from tests.conductor.block_plans import PLAN
 from tests.conductor.conftest import LOGS
@@ -117,3 +118,43 @@ def test_agents_may_start_as_late_as_srun_lets_them(monkeypatch, tmp_path):
     monkeypatch.setattr(Hub, "await_agents", await_agents)
     asyncio.run(connect())
     assert limits_s[0] > 600
+
+
+#: An agent that fails when it is to end its short writes.
+FAILING_AGENT = """
+from conductor import messages
+from conductor.agent import agent
+from records.errors import MachineError
+
+carry_out = agent.Agent.execute
+
+async def execute(self, order):
+    if isinstance(order, messages.FinishWrites):
+        raise MachineError("process 77 goes on after SIGKILL")
+    await carry_out(self, order)
+
+agent.Agent.execute = execute
+agent.main()
+"""
+
+
+def test_the_last_line_of_an_agent_that_fails_is_the_reason(tmp_path):
+    plan = replace(
+        PLAN, nimc_dir=str(tmp_path), agent_launcher=[sys.executable, "-c", FAILING_AGENT]
+    )
+    plan.logs.mkdir(parents=True)
+    name = agent.node_name()
+
+    async def connect() -> None:
+        async with agents.connected_hub(plan, Allocation([name], [name])) as hub:
+            hub.send(name, messages.FinishWrites(0.0))
+            await hub.wait_for(lambda: False, 30.0)
+
+    with pytest.raises(AgentGoneError) as error:
+        asyncio.run(connect())
+    log = plan.logs / "agents.log"
+    line = f"agent on {name}: process 77 goes on after SIGKILL"
+    assert log.read_text() == f"{line}\n"
+    assert str(error.value) == (
+        f"the agent on {name} is gone: the connection closed; {log}: {line}"
+    )
