@@ -26,6 +26,7 @@ from records import clock, processes
 from records.errors import NimcError
 from records.machine import host
 from records.machine.node_counters import NodeReader
+from records.slurm import steps
 
 
 def node_name() -> str:
@@ -120,10 +121,13 @@ class Agent:
         origins = [end for end in ends if end.role == "origin"]
         targets = [end for end in ends if end.role == "target"]
         origins_first = origins + targets
-        # Buffers are read before the ends stop, since a process that ends frees them.
-        placements = (
-            [end.placement() for end in origins_first] if order.action in ("stop", "hold") else []
-        )
+        placements = []
+        if order.action in ("stop", "hold"):
+            live = processes.live_processes()  # once for all ends
+            for end in origins_first:
+                end.find_launched(live)
+            # Buffers are read before the ends stop, since a process that ends frees them.
+            placements = [end.placement(live) for end in origins_first]
         match order.action:
             case "freeze":
                 for end in targets:
@@ -190,8 +194,9 @@ class Agent:
         self.ends = [end for end in self.ends if end not in ends]
         await asyncio.gather(*(end.prepare_stop() for end in ends))
         for role in ("origin", "target"):
-            await asyncio.gather(*(end.stop() for end in ends if end.role == role))
+            await steps.stop_all([end.process for end in ends if end.role == role])
         await asyncio.gather(*(end.end_tasks() for end in ends))
+        await steps.stop_all([end.process for end in ends if end.writer.messages])
 
 
 async def run() -> None:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import signal
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import IO
 
 from conductor import counters
@@ -24,7 +24,7 @@ from conductor.injectors.base import TRAFFIC, Arrived, EndRole, Injector, Row, W
 from conductor.messages import WriterNews
 from conductor.readings import Placement, RateRow
 from records import clock, processes
-from records.slurm import steps
+from records.kernel_text import ProcessStat
 
 #: Time between two readings of the origin's byte counter if a writer prints no rows, seconds.
 COUNT_INTERVAL_S = 1.0
@@ -92,7 +92,7 @@ class End:
         #: True for a passive side that stays suspended while its origin writes.
         self.frozen = False
         #: True once it is being stopped. From then on, no other process is started in its place.
-        #: `end_tasks` ends one that is just being started.
+        #: The agent ends one that is just being started.
         self._stopping = False
         #: End of the last row's interval, Unix time; None before the first row.
         self._last_row_end_s: float | None = None
@@ -136,10 +136,17 @@ class End:
 
         The latter are known only after the first row. Before, it is the PID of the launcher.
         """
+        self.find_launched()
+        return self._launched_pids or [self.process.pid]
+
+    def find_launched(self, live: Mapping[int, ProcessStat] | None = None) -> None:
+        """After the first row, find the processes that its launcher has started, if it is one.
+
+        `live` is as in `processes.descendants`.
+        """
         has_row = self._last_row_end_s is not None
         if self.injector.is_launched and has_row and not self._launched_pids:
-            self._launched_pids = processes.launched_pids(self.process.pid)
-        return self._launched_pids or [self.process.pid]
+            self._launched_pids = processes.launched_pids(self.process.pid, live)
 
     # Hold it between runs.
 
@@ -200,10 +207,13 @@ class End:
                 return
             await asyncio.sleep(HOLD_INTERVAL_S)
 
-    def placement(self) -> Placement:
-        """Return the placement of its buffers, which is unknown if the process has ended."""
+    def placement(self, live: Mapping[int, ProcessStat]) -> Placement:
+        """Return the placement of its buffers, which is unknown if the process has ended.
+
+        `live` is as in `processes.descendants`.
+        """
         buffers_b: Counter[int] = Counter()
-        pids = (self.process.pid, *processes.descendants(self.process.pid))
+        pids = (self.process.pid, *processes.descendants(self.process.pid, live))
         for pid in pids:
             buffers_b.update(processes.buffers_b(pid, self.writer.message_b))
         huge_sizes_b = [processes.huge_b(pid) for pid in pids]
@@ -391,17 +401,11 @@ class End:
         await self._stop_pacing()
         self._let_run()
 
-    async def stop(self) -> None:
-        """Stop its process."""
-        await steps.stop(self.process)
-
     async def end_tasks(self) -> None:
-        """End its tasks; for short writes, also a process that has replaced the stopped one."""
+        """End its tasks. For short writes, another process may have replaced the stopped one."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self.writer.messages:
-            await self.stop()
 
 
 async def wait_until_suspended(ends: list[End]) -> None:

@@ -16,9 +16,8 @@ import socket
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from pathlib import Path
 
-from records import kernel_text, processes
+from records import processes
 from records.programs import ask
 from records.slurm import parse
 from records.slurm.client import command_environment
@@ -32,23 +31,32 @@ _POLL_S = 0.05
 
 
 async def stop(process: asyncio.subprocess.Process) -> int:
-    """End a process, its group and the job steps that it has started. Returns its exit status.
+    """End one process as `stop_all` does. Returns its exit status."""
+    (status,) = await stop_all([process])
+    return status
 
-    If Slurm does not answer, only processes of this host get signals.
+
+async def stop_all(running: Sequence[asyncio.subprocess.Process]) -> list[int]:
+    """End processes, their groups and the job steps that they have started.
+
+    Returns the exit status of each. If Slurm does not answer, only processes of this host get
+    signals.
     """
+    groups = {process.pid for process in running}
     jobs, signals = _components(), [signal.SIGTERM, signal.SIGKILL]
-    if not jobs and JOB_VARIABLE in os.environ and _launchers(process.pid):
+    if not jobs and JOB_VARIABLE in os.environ and _launchers(groups):
         jobs, signals = [os.environ[JOB_VARIABLE]], [signal.SIGKILL]
-        await processes.signal_and_wait(process, signal.SIGTERM)  # srun passes it on to its tasks
+        # srun passes it on to its tasks.
+        await asyncio.gather(*(processes.signal_and_wait(one, signal.SIGTERM) for one in running))
     for signum in signals if jobs else ():
-        launchers = _launchers(process.pid)
+        launchers = _launchers(groups)
         if not launchers:
             break
         await asyncio.to_thread(_signal_steps, jobs, launchers, signum)
         deadline_s = time.monotonic() + processes.GRACE_S
-        while _launchers(process.pid) and time.monotonic() < deadline_s:
+        while _launchers(groups) and time.monotonic() < deadline_s:
             await asyncio.sleep(_POLL_S)
-    return await processes.stop(process)
+    return await asyncio.gather(*map(processes.stop, running))
 
 
 def _components() -> list[str]:
@@ -57,13 +65,11 @@ def _components() -> list[str]:
     return [job for name, job in variables if name.startswith("SLURM_JOB_ID_HET_GROUP_")]
 
 
-def _launchers(group: int) -> set[int]:
-    """Return the PIDs of all `srun` in a process group, including any whose parent has ended."""
-    return {pid for pid in processes.descendants() if _is_srun(pid) and _group_of(pid) == group}
-
-
-def _is_srun(pid: int) -> bool:
-    return kernel_text.read(Path(f"/proc/{pid}/comm")) == SRUN
+def _launchers(groups: Collection[int]) -> set[int]:
+    """Return the PIDs of all `srun` in process groups, including any whose parent has ended."""
+    live = processes.live_processes()
+    sruns = [pid for pid in processes.descendants(live=live) if live[pid].name == SRUN]
+    return {pid for pid in sruns if _group_of(pid) in groups}
 
 
 def _group_of(pid: int) -> int | None:

@@ -97,6 +97,26 @@ def test_tasks_of_all_components_get_the_signal_and_srun_does_not(
     assert not lines(folder / "signals")
 
 
+def test_slurm_is_asked_once_about_all_programs_that_are_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_commands(folder)
+    use_heterogeneous_job(monkeypatch)
+
+    async def stopped() -> list[int]:
+        commands = [["sleep", "300"], ["srun"], ["sleep", "300"]]
+        running = [
+            await asyncio.create_subprocess_exec(*command, start_new_session=True)
+            for command in commands
+        ]
+        await asyncio.to_thread(wait_until, (folder / "pid").exists)
+        return await steps.stop_all(running)
+
+    assert asyncio.run(stopped()) == [-signal.SIGTERM, 143, -signal.SIGTERM]
+    assert lines(folder / "shown") == [f"--oneliner show step {job}" for job in (7, 8)]
+    assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3"]
+
+
 def test_tasks_of_an_srun_that_a_script_started_get_the_signal(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,7 +113,10 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
             role=role,
             hold=hold,
             wait_for_hold=wait_for_hold,
-            placement=lambda: Placement(writer=index, role=role, own_binding="none", buffers_b={}),
+            find_launched=lambda _: None,
+            placement=lambda _: Placement(
+                writer=index, role=role, own_binding="none", buffers_b={}
+            ),
             resume=lambda: done.append(("resume", role)),
         )
 

@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from conductor import messages
 from conductor.agent.agent import Agent
 from conductor.injectors import INJECTORS
 from conductor.injectors.spin import Spin
 from conductor.injectors.ucx import Ucx
-from records import processes
+from records import kernel_text, processes
 from tests import made_writers
 from tests.conductor.conftest import RecordingWire
 
@@ -76,6 +77,13 @@ def test_the_owner_of_a_port_is_found():
     assert processes.listener(port, os.getpid()) is None
 
 
+def test_the_processes_of_a_node_are_not_read_if_a_program_has_the_socket_itself(monkeypatch):
+    """While a writer starts, this is checked many times a second."""
+    monkeypatch.delattr("records.processes.descendants")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert processes.listener(server.getsockname()[1], os.getpid()) == "own"
+
+
 AGENT_OF_MANY_ENDS = """
 import asyncio, resource, sys
 from pathlib import Path
@@ -116,6 +124,48 @@ def test_an_agent_may_open_files_for_more_ends_than_the_soft_limit_allows(tmp_pa
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.stderr) == ("40 []\n", "")
     assert (tmp_path / "writer-39-origin.log").read_text() == "64\n"
+
+
+def test_the_processes_of_a_node_are_not_read_for_each_end_that_is_held_or_stopped(
+    monkeypatch, tmp_path
+):
+    """By hand: a hold reads them once. A stop reads them once, and three times to look for srun.
+
+    These are: before the origins, before the passive sides, and at last before those of short
+    writes are stopped.
+    """
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    folders = []
+
+    def stats(folder=Path("/proc")):
+        folders.append(folder)
+        return read_stats(folder)
+
+    read_stats = kernel_text.stats
+    monkeypatch.setattr("records.kernel_text.stats", stats)
+
+    class Sleeper(Spin):
+        def origin_command(self, writer):
+            return ["sleep", "300"]
+
+    monkeypatch.setitem(INJECTORS, "sleeper", Sleeper())
+
+    async def n_read(action):
+        before = folders.count(Path("/proc"))
+        await agent.execute(messages.Control(action, list(range(20))))
+        return folders.count(Path("/proc")) - before
+
+    async def hold_and_stop():
+        for index in range(20):
+            writer = made_writers.writer(index=index)
+            await agent.execute(messages.StartEnd("origin", "sleeper", writer))
+        return await n_read("hold"), await n_read("stop")
+
+    wire = RecordingWire()
+    agent = Agent(wire, tmp_path)
+    assert asyncio.run(hold_and_stop()) == (1, 4)
+    placed = [len(report.placements) for report in wire.sent if hasattr(report, "placements")]
+    assert placed == [20, 20]
 
 
 @contextmanager
