@@ -6,6 +6,7 @@ counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
 call.json                the command that made the run (`records.calls`)
+failures.json            why cases could not be measured (`records.failed_cases`)
 lock                     held by the `nimc run` that measures
 report/                  report.html and its data; can be rebuilt at any time
 """

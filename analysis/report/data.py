@@ -32,6 +32,7 @@ from records.block_plan import UNREAD_FILE
 from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
+from records.failed_cases import load_failures
 from records.json_limits import read_json
 from records.measured import command_of, reworded, rewording
 from records.run import RunHeader, load_header
@@ -109,6 +110,8 @@ class RunData:
     unfinished_blocks: list[UnfinishedBlock]
     #: The lines that the function `unread_runs` returns.
     unread_runs: list[str]
+    #: Case that could not be measured in the last session -> why.
+    failures: dict[str, str]
     #: Sample files whose last line was cut off.
     cut_off_files: list[str]
     #: SHA-256 -> content of the file in `provenance/`.
@@ -309,6 +312,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         unread_runs=unread_runs(path),
+        failures=load_failures(path),
         cut_off_files=stored_samples.cut_off_files,
         provenance=provenance.records,
         integrity=integrity,

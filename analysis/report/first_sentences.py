@@ -40,11 +40,12 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
     The commands in these sentences are for `shell`.
     """
     if run.samples.is_empty():
-        return ["Nothing was measured: the run has no samples."]
+        return [f"Nothing was measured: {text}." for text in failures(run)]
     effects = [row for row in run.results if row.role == "effect"]
     step = next_step(run.results, run.header, run.commands(shell), run.pair_s, failures(run))
     texts = [_measured_sentence(run), _lost_sentence(effects)]
-    return [*filter(None, [disturbance_of_run(run)]), *map(run.reword, texts), step]
+    failed = [f"Failed: {text}." for text in failed_cases(run)]
+    return [*filter(None, [disturbance_of_run(run)]), *map(run.reword, texts), *failed, step]
 
 
 def _measured_sentence(run: RunData) -> str:
@@ -328,14 +329,24 @@ def _measured_pairs_of_undecided(rows: Sequence[Result]) -> dict[str, int]:
     }
 
 
-def failures(run: RunData) -> list[str]:
-    """Return a text for each case in which no run counts, with the reason of its last run.
+def failed_cases(run: RunData) -> list[str]:
+    """Return a text for each reason why cases without samples could not be measured."""
+    measured = set(run.samples["case"].cast(pl.String).unique())
+    cases_by_reason = grouped(
+        (reason, case) for case, reason in run.failures.items() if case not in measured
+    )
+    return [f"{', '.join(cases)}: {reason}" for reason, cases in cases_by_reason.items()]
 
-    If the run has no samples, a text says so.
+
+def failures(run: RunData) -> list[str]:
+    """Return the texts of `failed_cases`, and one for each other case in which no run counts.
+
+    The latter has the reason of the case's last run. If the run has no samples, and no reason is
+    stored, a text says so.
     """
+    texts = failed_cases(run)
     if run.samples.is_empty():
-        return ["the run has no samples"]
-    texts = []
+        return texts or ["the run has no samples"]
     for (case,), runs in run.samples.group_by("case", maintain_order=True):
         reasons = runs["reason"].drop_nulls()
         if runs.filter(status="counts").is_empty() and len(reasons):

@@ -32,7 +32,12 @@ from analysis.remedies.advice import (
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import RunData, load_run
-from analysis.report.first_sentences import disturbance_of_run, failures, next_step
+from analysis.report.first_sentences import (
+    disturbance_of_run,
+    failed_cases,
+    failures,
+    next_step,
+)
 from analysis.report.page import make_reports
 from analysis.report.paper import PaperFiles, write_for_paper
 from analysis.report.words import case_and_arm, notes_of
@@ -84,6 +89,8 @@ def report_command(
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_alert_lines(run.integrity.lines())]
             parts += map(prose, run.unread_runs)
+            if not run.samples.is_empty():  # otherwise the reasons stand in place of results
+                parts += map(prose, failed_cases(run))
             parts += tables_of_run(run, details=details)
         parts.append(f"report: {report.page}")
     documents = [report.document() for report in reports]
@@ -165,7 +172,7 @@ def results_tables(
     shown_rows = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
     if not shown_rows:
         reasons = failures or ["only the arm 'off' was run"]
-        return [f"no result: {reason}" for reason in reasons]
+        return [prose(f"no result: {reason}") for reason in reasons]
     advice = next_step(rows, header, commands, pair_s)
     heading = command_heading(header)
     parts: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []

@@ -36,6 +36,7 @@ from records import checkout
 from records.calls import Call, RunCommands, load_call
 from records.commands import Shell, campaign_word, command
 from records.errors import MachineError
+from records.failed_cases import save_failures
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.run import RunHeader
 from records.slurm.outages import SilentError
@@ -229,10 +230,11 @@ def run_campaign(
                     failures = _measure(runner)
                     interrupts.check()  # raises Stopped if a signal came after the last block
                 failures = [replace(failure, reason=reword(failure.reason)) for failure in failures]
+                save_failures(folder.path, {failure.case: failure.reason for failure in failures})
                 for failure in failures:
                     log(str(failure))
                 if failures:
-                    log(_how_to_continue(folder))
+                    log(_how_to_continue(folder, has_failed=True))
                 else:
                     folder.finish()
                 return conclude(folder, failures)
@@ -284,13 +286,24 @@ def _unfinished_elsewhere(
     return path if load_call(path, header.campaign).folder != required_folder else None
 
 
-def _how_to_continue(folder: RunFolder) -> str:
-    """Return what the user can do after a failure, after a signal, or if Slurm does not answer."""
+def _how_to_continue(folder: RunFolder, *, has_failed: bool = False) -> str:
+    """Return what the user can do after a signal, or if Slurm does not answer.
+
+    If a case failed (`has_failed`), the same command alone would often fail again.
+    """
     header = folder.header
     if header.finished_s is None:
         commands = RunCommands(folder.path, header.campaign, header.machine, Shell.here())
-        return f"all samples are saved; to resume: {commands.resume()}"
+        state, again = "no sample was taken", "try again"
+        if _has_samples(folder.path):
+            state, again = "all samples are saved", "resume"
+        step = f"mend what failed, then {again}" if has_failed else "to resume"
+        return f"{state}; {step}: {commands.resume()}"
     return f"the samples are complete; for the report: {command('report', folder.path)}"
+
+
+def _has_samples(run: Path) -> bool:
+    return any((run / "samples").glob("*.jsonl"))
 
 
 def _make_report(run: Path) -> Report | None:
@@ -298,7 +311,7 @@ def _make_report(run: Path) -> Report | None:
 
     Raises MachineError if the report cannot be written.
     """
-    if not any((run / "samples").glob("*.jsonl")):
+    if not _has_samples(run):
         return None
 
     report = make_run_report(run)

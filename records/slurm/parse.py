@@ -140,6 +140,7 @@ _LIMIT_REMEDIES = {
     " the partition or the QOS: name another in access of configs/, or take another case",
     r"BadConstraints": "no node has what the job asks for: see access in configs/, and facts in"
     " site/",
+    r"ReqNode": "correct the names of nodes: --nodelist, or access of configs/",
     r"(?<!Min)Mem": "ask for less memory: --mem or --mem-per-cpu in access of configs/",
     r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
 }
@@ -352,6 +353,7 @@ _REFUSALS = {
         "BadConstraints"
     ),
     r"Invalid (account|qos|partition)": "InvalidAccount",
+    r"Invalid node name": "ReqNodeNotAvail",
 }
 
 

@@ -609,6 +609,9 @@ CASES = [
             "^Batch job submission failed: Invalid account or account/partition combination"
             " specified\n": WHAT_IS_REQUIRED,
             "^Batch job submission failed: Invalid qos specification\n": WHAT_IS_REQUIRED,
+            "^Batch job submission failed: Invalid node name specified\n": (
+                "correct the names of nodes: --nodelist, or access of configs/"
+            ),
             "^You must name a project\n^Batch job submission failed: Unspecified error\n": "",
         }.items()
     ),

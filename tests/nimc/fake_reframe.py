@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
     print(*words, flush=True)
     if "child" in faults():
         subprocess.Popen(["sleep", "300"], start_new_session=True, env={})
-    if "die" in faults():
+    if "die" in faults() or f"no-{plan.case}" in faults():
         print("ERROR: no such system: 'x'", file=sys.stderr)
         return 1
     if "none" not in faults() and not measure(plan):

@@ -182,7 +182,7 @@ def test_a_measurement_is_resumed_by_the_printed_command_from_any_folder(nimc: N
     words = ["--rate", "2GB/s", "--busy", "--", "./solver", "--fresh", "a b"]
     status, _, err = measured(nimc, *words, faults="torn")
     assert status == 3
-    line = err.splitlines()[-1].partition("to resume: ")[2]
+    line = err.splitlines()[-1].partition("then resume: ")[2]
     (run,) = nimc.runs()
     assert shlex.split(line)[-len(words) :] == words
     assert load_call(run, "").folder == nimc.folder

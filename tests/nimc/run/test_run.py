@@ -267,6 +267,28 @@ def test_each_failing_case_is_reported_without_a_traceback(nimc):
     assert nimc.header()["finished_s"] is None
 
 
+def test_a_run_without_samples_names_why_each_case_failed(nimc, command):
+    nimc.write_two_cases()
+    _, err = nimc.ended(faults="die", code=3)
+    assert "no sample was taken; mend what failed, then try again: " in err.splitlines()[-1]
+    out = " ".join(command("report", nimc.the_run()).split())
+    assert "no result: stream: ReFrame ended with status 1: ERROR: no such system" in out
+    assert "no result: lammps: ReFrame ended with status 1: ERROR: no such system" in out
+    page = (nimc.the_run() / "report" / "report.html").read_text()
+    assert page.count("ERROR: no such system") >= 2
+    nimc.ended()
+    assert "no such system" not in command("report", nimc.the_run())
+
+
+def test_the_report_of_a_measured_case_names_why_another_failed(nimc, command):
+    nimc.write_two_cases()
+    nimc.ended(faults="no-lammps", code=3)
+    out = " ".join(command("report", nimc.the_run()).split())
+    assert "lammps: ReFrame ended with status 1: ERROR: no such system" in out
+    assert "no result" not in out
+    assert "Failed: lammps: ReFrame ended" in (nimc.the_run() / "report/report.html").read_text()
+
+
 def test_a_changed_campaign_does_not_resume_a_run(nimc):
     nimc.write_two_cases()
     _, err = nimc.ended(faults="die", code=3)
@@ -311,7 +333,8 @@ def torn(nimc: Nimc) -> Nimc:
     """Returns the campaign after ReFrame was killed in the fourth pair, while it wrote a line."""
     _, err = nimc.ended(faults="torn", code=3)
     assert "SIGKILL" in err
-    assert err.splitlines()[-1].endswith(f": {resume_command(nimc)}")
+    last = f"nimc: all samples are saved; mend what failed, then resume: {resume_command(nimc)}"
+    assert err.splitlines()[-1] == last
     assert nimc.complete_pairs("stream") == 3
     return nimc
 

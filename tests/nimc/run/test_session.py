@@ -138,7 +138,7 @@ def test_a_signal_after_the_last_block_stops_the_campaign(nimc, monkeypatch):
 
     monkeypatch.setattr(CampaignRunner, "run_all", run_all)
     _, err = nimc.ended(code=129)
-    assert "nimc: stopped by SIGHUP; all samples are saved; to resume: " in err
+    assert "nimc: stopped by SIGHUP; no sample was taken; to resume: " in err
     assert nimc.header()["finished_s"] is None
 
 
