@@ -23,8 +23,8 @@ from conductor.block.trial import Trial
 from nimc.campaign.plan import folder_options
 from nimc.campaign.request import time_limit_s
 from nimc.cluster import tried_writes
-from nimc.cluster.faults import LOCKED_MEMORY
 from nimc.cluster.node_look import JOB_STATE, NOT_STARTED_REASON, NodeReport
+from nimc.readiness.faults import LOCKED_MEMORY
 from nimc.readiness.finding import HostFinding, fault_finding, required_finding
 from nimc.readiness.needs import hardware_limits, used_devices
 from nimc.readiness.reframe import find_reframe

@@ -15,8 +15,8 @@ from analysis.display.figures import quantity
 from conductor.block import trial as block_trial
 from conductor.block.trial import Trial
 from conductor.injectors import INJECTORS, get
-from nimc.cluster.faults import fault_in
 from nimc.cluster.node_look import NodeReport
+from nimc.readiness.faults import fault_in
 from nimc.readiness.finding import HostFinding, fault_finding
 from nimc.readiness.needs import trial_subject
 from records.block_plan import BlockPlan

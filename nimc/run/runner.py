@@ -37,6 +37,7 @@ from nimc.campaign.plan import (
     run_length_s,
     search_length_s,
 )
+from nimc.readiness.faults import remedy_of_block
 from nimc.run.folder import require_folder
 from nimc.run.progress import (
     Display,
@@ -536,7 +537,10 @@ class CampaignRunner:
                 self._end_jobs()
         require_folder(self.run)
         if reason := why_failed(status, logs):
-            remedy = parse.refusal_remedy(reason) if reason.startswith(_REFUSAL_PREFIX) else ""
+            if reason.startswith(_REFUSAL_PREFIX):
+                remedy = parse.refusal_remedy(reason)
+            else:
+                remedy = remedy_of_block(reason, self.request.machine, in_jobs=self.request.slurm)
             raise _CaseError(f"{reason}: {remedy}" if remedy else reason)
 
     def _session_command(self, entry: Entry, block: int, plan_file: str) -> list[str]:

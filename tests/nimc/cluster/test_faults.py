@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cluster import faults, in_job, tried_writes
+from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
+from nimc.readiness import faults
 from nimc.readiness.finding import HostFinding
 from records.checkout import ROOT
 from records.machine.site import Machine
@@ -196,6 +197,29 @@ def test_the_remedy_for_lost_packets_over_infiniband_names_the_partition_key():
 )
 def test_other_words_show_no_fault(words):
     assert faults.fault_in(words) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("machine_failed: interface eth7: No such device", ["`interface`"]),
+        ("injector_never_ready: writer 0 (ucx, n2): exit status 7", ["`injector`, `device`"]),
+        (
+            "injector_never_ready: writer 0 (ucx, n2): network device 'mlx5_9' is not available",
+            ["name another `device`"],
+        ),
+    ],
+)
+def test_a_failed_block_names_keys_and_file_and_the_command_that_finds_the_cause(reason, words):
+    remedy = faults.remedy_of_block(reason, machine(), in_jobs=True)
+    for word in [*words, "site/box.yaml", "doctor --machine box --in-job"]:
+        assert word in remedy
+    assert "--in-job" not in faults.remedy_of_block(reason, machine("same_host"), in_jobs=False)
+
+
+def test_a_block_that_failed_otherwise_has_no_remedy_of_writers():
+    reason = "application_failed: exit status 3: interface eth7: No such device"
+    assert faults.remedy_of_block(reason, machine(), in_jobs=True) == ""
 
 
 def test_a_low_limit_of_locked_memory_is_reported_for_rdma_devices_only():

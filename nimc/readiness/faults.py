@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from records.commands import command
+from records.machine.site import Machine
 from records.slurm.options import srun_launcher
 
 
@@ -39,6 +41,11 @@ FAULTS = (
         "let nodes reach ports 20000 to 31999 of each other over `interface` (TCP)",
     ),
     LOCKED_MEMORY,
+    KnownFault(
+        "an interface that a node lacks",
+        r"\binterface \S+: (?:No such device|Cannot assign requested address)",
+        "name an `interface` that has an IPv4 address on all nodes",
+    ),
     KnownFault(
         "a device that is down",
         r"Port number \d+ state is|no active port|tcp/\S+ - not available"
@@ -94,3 +101,19 @@ FAULTS = (
 def fault_in(message: str) -> KnownFault | None:
     """Return the known fault that matches a program's message; None if no fault matches."""
     return next((fault for fault in FAULTS if re.search(fault.pattern, message)), None)
+
+
+def remedy_of_block(reason: str, machine: Machine, *, in_jobs: bool) -> str:
+    """Return what to do about a failed block; empty unless its writers or its interface failed.
+
+    `reason` begins with the block's outcome. `in_jobs` is true if Slurm starts the writers.
+    """
+    if not re.match(r"injector_never_ready: |machine_failed: interface ", reason):
+        return ""
+    fault = fault_in(reason)
+    keys = (
+        "`injector`" if machine.origins.policy == "same_host" else "`injector`, `device`, `rails`"
+    )
+    advice = fault.remedy if fault else f"see {keys}"
+    doctor = command("doctor", "--machine", machine.name, *(["--in-job"] if in_jobs else []))
+    return f"{advice}; the keys are in site/{machine.name}.yaml, and `{doctor}` looks for the cause"
