@@ -26,8 +26,10 @@ from nimc.cluster.root_remedies import (
     render,
 )
 from nimc.readiness import reservation
-from nimc.readiness.diagnosis import Diagnosis, examine
+from nimc.readiness.diagnosis import Diagnosis, examine, needed_and_missing
 from nimc.readiness.finding import HostFinding
+from nimc.readiness.node_findings import save_missing
+from records.checkout import ROOT
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
@@ -74,7 +76,10 @@ def doctor_command(
 
         with exit_when_stopped():
             job_look = look_at_nodes(machine, results, wait_s, log, tries_writes=True)
-        node_findings = [*job_findings(job_look, load_machine(machine))]
+        site = load_machine(machine)
+        node_findings = [*job_findings(job_look, site)]
+        if job_look.nodes:
+            save_missing(site, needed_and_missing(node_findings), ROOT)
     diagnosis = examine(machine, node_findings)
     text = visible(diagnosis_text(diagnosis, node_findings, verbose=verbose))
     return Answer(diagnosis.as_dict(), [text], 3 if diagnosis.why else 0, schema=2)

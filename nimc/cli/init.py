@@ -14,7 +14,8 @@ from nimc.cli import options
 from nimc.cluster.in_job import job_findings
 from nimc.cluster.learn import facts_of_cluster
 from nimc.cluster.new_machine import config_text, keys_to_fill_in, site_text, with_facts_of_nodes
-from nimc.readiness.diagnosis import examine
+from nimc.readiness.diagnosis import examine, needed_and_missing
+from nimc.readiness.node_findings import save_missing
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError
@@ -87,7 +88,10 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> int:
     if not facts.shapes:
         advice = _NO_FACTS_ADVICE.format(partition=facts.target.name, machine=machine)
         _print_line(wrapped(advice))
-    node_findings = [] if no_job else [*job_findings(facts.job_look, load_machine(machine, ROOT))]
+    site = load_machine(machine, ROOT)
+    node_findings = [] if no_job else [*job_findings(facts.job_look, site)]
+    if facts.nodes:
+        save_missing(site, needed_and_missing(node_findings), ROOT)
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
     if no_job or facts.job_look.why is None:
         _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")

@@ -19,6 +19,7 @@ from nimc.readiness.facts import Facts, find_facts
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.matrix import Matrix, Offers, matrix
 from nimc.readiness.needs import NEEDS, Scope
+from nimc.readiness.node_findings import missing_on_nodes
 from records import checkout
 from records.sample import Level
 from reframe_tests.factors import why_too_many_nodes, why_unsupported
@@ -166,6 +167,8 @@ def feasibility_of(
     if machine.origins.policy != "same_host":
         names = sorted({name for case in cases for name in case.injectors})
         doubts = [doubt for name in names if (doubt := INJECTORS[name].doubt())]
+    if in_jobs:
+        doubts += missing_on_nodes(machine, facts.config.parents[1])
     case_matrix = matrix(checks, offers, fewest_nodes(cases))
     return Feasibility(case_matrix, omissions, "; ".join(why), doubts)
 

@@ -89,6 +89,8 @@ def test_first_contact(name, checkout, box, tmp_path, monkeypatch):
         assert (status, err) == (0, ""), err
         planned = json.loads(out)
         assert planned["why"] == ""
+        node_lines = [line for line in planned["warnings"] if "when nodes were inspected" in line]
+        assert bool(node_lines) == (facts["doctor"] == 3), node_lines
         assert {"stream", "lammps"} <= {case["case"] for case in planned["cases"]}
     check_job(name, checkout, tmp_path, facts)
 

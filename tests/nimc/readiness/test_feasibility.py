@@ -14,6 +14,9 @@ import pytest
 from nimc.campaign.request import load_request
 from nimc.cli import hosts, plan, run
 from nimc.readiness.diagnosis import examine
+from nimc.readiness.finding import fault_finding
+from nimc.readiness.node_findings import save_missing
+from records.machine.site import load
 from reframe_tests.factors import why_missing
 from tests.nimc.checkouts import SITE, checkout, program
 
@@ -243,6 +246,20 @@ def test_a_launcher_that_may_not_reach_the_origins_is_named(
     assert all("make -B" in line for line in warnings)
     command("doctor", "--machine", "box", "-v")
     assert ("mpiexec of mpi_put " in " ".join(command.out.split())) == doubted
+
+
+def test_the_plan_names_what_nodes_lack_until_the_site_file_changes(folder, command):
+    write_machine(folder, FaultyMachine(config=SLURM, site=ONE_JOB, fault=""))
+    campaign = write_campaign(folder, STREAM)
+    words = ("plan", campaign, "--machine", "box")
+    missing = fault_finding("ucx on nodes", "n1: ucx_perftest is missing", needed=True)
+    save_missing(load("box", folder), [missing], folder)
+    (line,) = (line for line in command.json(*words)["warnings"] if "on nodes" in line)
+    assert line.startswith("ucx on nodes: n1: ucx_perftest is missing (")
+    assert "doctor --machine box --in-job" in line
+    site = folder / "site" / "box.yaml"
+    site.write_text(site.read_text() + "interface: eth1\n")
+    assert not any("on nodes" in line for line in command.json(*words)["warnings"])
 
 
 def test_the_plan_has_the_reason_why_a_workload_runs_nowhere(folder, command):
