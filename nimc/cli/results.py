@@ -383,7 +383,7 @@ def compare_command(
     """
     references, runs = _sides(references, runs)
     reference, current = (
-        [load_run(path, force=force) for path in side] for side in (references, runs)
+        [_measured_run(path, force=force) for path in side] for side in (references, runs)
     )
     results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
     compared_sides = compare_sides(reference, current, nights_of(results))
@@ -395,6 +395,15 @@ def compare_command(
     return Answer(
         compared_sides.document(), parts, int(bool(fail and compared_sides.worse_count)), schema=3
     )
+
+
+def _measured_run(path: Path, *, force: bool) -> RunData:
+    """Return the run in a folder. Raises InputError, also if the run has no samples."""
+    run = load_run(path, force=force)
+    if run.samples.is_empty():
+        reasons = "; ".join(failures(run))
+        raise InputError(f"{path}: nothing to compare: {reasons}; allowed: a run with samples")
+    return run
 
 
 def _sides(

@@ -82,6 +82,17 @@ def test_report_says_that_a_run_has_no_samples(tmp_path, command):
     assert "no result: the run has no samples" in command("report", run)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_compare_refuses_a_run_without_samples(tmp_path, command, order):
+    empty = write_run(tmp_path / "empty", [], header(run="empty"))
+    reasons = {"stream": "Slurm refuses the job: Invalid node name specified"}
+    (empty / "failures.json").write_text(json.dumps(reasons))
+    sides = [empty, _run(tmp_path / "whole")][::order]
+    line = command.refused("compare", *sides)
+    assert line.startswith(f"{empty}: ")
+    assert "stream: Slurm refuses the job: Invalid node name specified" in line
+
+
 @pytest.fixture(scope="module")
 def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with three runs of one machine, and one run of another machine."""
