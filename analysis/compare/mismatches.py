@@ -35,7 +35,7 @@ class Mismatch:
     #: The treatment whose writers differ. None if the application's settings differ. Then no figure
     #: of the case can be compared.
     arm: str | None
-    #: The values of both sides, such as `array_most: 128MiB against 32MiB`.
+    #: The values of both sides, such as `array_most: 128MiB -> 32MiB`, the reference first.
     text: str
 
     @property
@@ -100,8 +100,8 @@ def _differing_writes(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _values_of_sides(reference: Iterable[str], current: Iterable[str]) -> str:
-    """Return the distinct values of each side as text: `A, B against C`."""
-    return f"{', '.join(dict.fromkeys(reference))} against {', '.join(dict.fromkeys(current))}"
+    """Return the distinct values of each side as text, the reference first: `A, B -> C`."""
+    return f"{', '.join(dict.fromkeys(reference))} -> {', '.join(dict.fromkeys(current))}"
 
 
 def _typical_rate(rates: Sequence[float | None]) -> float | None:

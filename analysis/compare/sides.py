@@ -556,7 +556,7 @@ class ComparedSides:
             reference = getattr(self.reference.header, name)
             current = getattr(self.this.header, name)
             if reference != current:
-                lines.append(f"different {name}s: {reference}, {current}")
+                lines.append(f"different {name}s: {reference} -> {current}")
         lines += [mismatch.sentence for mismatch in self.mismatches]
         unmatched = zip(("the reference", "this side"), self.unmatched, strict=True)
         lines += [f"only {side} measured: {', '.join(names)}" for side, names in unmatched if names]
@@ -618,8 +618,9 @@ class ComparedSides:
         text = f"{len(changed_rows)} of {len(rows)} rows changed by more than nights differ"
         if least := [row.least_named for row in rows if row.least_named is not None]:
             text += (
-                f"; with {len(self.reference.runs)} against {len(self.this.runs)} nights a row had"
-                f" to change by {_range_of_changes(least)} to be named"
+                f"; with {plural(len(self.reference.runs), 'night')} of the reference and"
+                f" {len(self.this.runs)} of this side a row had to change by"
+                f" {_range_of_changes(least)} to be named"
             )
         return f"{text}."
 

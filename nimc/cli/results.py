@@ -434,7 +434,8 @@ def comparison_parts(
     If `details` is true, other facts that differ are named too.
     """
     yield from _alert_lines(text for run in compared_sides.faulty_runs for text in run.lines())
-    title = f"{_side_name(compared_sides.this)} against {_side_name(compared_sides.reference)}"
+    reference, current = map(_side_name, (compared_sides.reference, compared_sides.this))
+    title = f"{reference} (reference) -> {current} (this)"
     yield prose(title, bold=True)
     for line in compared_sides.warnings:
         yield prose(line, fg="yellow")

@@ -32,7 +32,7 @@ def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
 def test_two_nights_differ_but_no_change_is_named(tmp_path, command):
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
     out = command("compare", old, new)
-    assert out.startswith("tuesday against monday\n")
+    assert out.startswith("monday (reference) -> tuesday (this)\n")
     assert re.search(r"slowdown .* two nights differ by \+2\d\.\d %", out)  # 1.7 / 1.35 is 1.26
     details = command("compare", old, new, "-v").partition("stream slowdown ")[2]
     slowdowns = re.findall(r"(?:reference|this): ([\d.]+)", details)[:2]
@@ -64,7 +64,7 @@ def test_compare_exits_with_1_only_with_the_option_fail_and_if_nights_are_worse(
 
     compare(old, new, "--fail", code=1)
     out = command.out
-    assert "7 nights of synthetic on synthetic machine against 7 nights" in out
+    assert "7 nights of synthetic on synthetic machine (reference) -> 7 nights" in out
     assert "worse" in out
     compare(new, old, "--fail")
     assert "nights correlate by" in " ".join(out.split())

@@ -57,8 +57,8 @@ def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
     assert "<b>EPYC" not in page
     assert "kernel 5.14 6.6" in text
     # Differences between the machines come before any figure.
-    writes = "stream on: shared memory against tcp; ucx against perftest: not comparable"
-    assert text.index("different machines: &lt;i&gt;old, new") < text.index(writes)
+    writes = "stream on: shared memory -&gt; tcp; ucx -&gt; perftest: not comparable"
+    assert text.index("different machines: &lt;i&gt;old -&gt; new") < text.index(writes)
     assert text.index(writes) < text.index("Both sides")
     assert "two nights: no difference shown (" in text
     shown = text[: text.index("How to read this")]

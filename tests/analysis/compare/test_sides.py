@@ -67,24 +67,24 @@ def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
     ("old", "new", "text"),
     [
         ([{}], [{}], None),
-        ([{}], [{"message_b": 1 << 20}], "64 KiB against 1 MiB"),
-        ([{}], [{"transport": "shared memory"}], "tcp against shared memory"),
-        ([{}], [{"injector": "perftest"}], "ucx against perftest"),
-        ([{}], [{"direction": "read"}], "write against read"),
-        ([{}], [{"writers": 2}], "1 writer against 2 writers"),
-        ([{"writers": 0, "message_b": None}], [{}], "0 writers against 1 writer; none against 64"),
-        ([{}], [{"asked_b_s": 2e9}], "full rate against 2.00 GB/s requested"),
+        ([{}], [{"message_b": 1 << 20}], "64 KiB -> 1 MiB"),
+        ([{}], [{"transport": "shared memory"}], "tcp -> shared memory"),
+        ([{}], [{"injector": "perftest"}], "ucx -> perftest"),
+        ([{}], [{"direction": "read"}], "write -> read"),
+        ([{}], [{"writers": 2}], "1 writer -> 2 writers"),
+        ([{"writers": 0, "message_b": None}], [{}], "0 writers -> 1 writer; none -> 64"),
+        ([{}], [{"asked_b_s": 2e9}], "full rate -> 2.00 GB/s requested"),
         ([{}], [{"writer_rate_alone_b_s": 8.9e9}], None),  # 9.9 % more
-        ([{}], [{"writer_rate_alone_b_s": 9e9}], "8.10 GB/s alone against 9.00"),  # 11 % more
-        ([{}], [{"message_b": 1 << 20, "transport": "rc"}], "64 KiB against 1 MiB; tcp against rc"),
+        ([{}], [{"writer_rate_alone_b_s": 9e9}], "8.10 GB/s alone -> 9.00"),  # 11 % more
+        ([{}], [{"message_b": 1 << 20, "transport": "rc"}], "64 KiB -> 1 MiB; tcp -> rc"),
         # Nights of one side must agree, too. Of requested rates, only medians must agree.
-        ([{}, {"message_b": 4096}], [{}], "64 KiB, 4 KiB against 64 KiB"),
+        ([{}, {"message_b": 4096}], [{}], "64 KiB, 4 KiB -> 64 KiB"),
         ([{"asked_b_s": rate} for rate in (1.9e9, 2e9, 2.9e9)], [{"asked_b_s": 2.1e9}], None),
-        ([{"asked_b_s": 2.9e9}], [{"asked_b_s": 2.1e9}], "2.90 GB/s requested against 2.10"),
+        ([{"asked_b_s": 2.9e9}], [{"asked_b_s": 2.1e9}], "2.90 GB/s requested -> 2.10"),
         ([{"runs": 0, "writers": 3}], [{}], None),
         # A night without a complete pair has no uncontended rate; the other nights have one.
         ([{}], [{"writer_rate_alone_b_s": None}, {}], None),
-        ([{}], [{"writer_rate_alone_b_s": None}], "8.10 GB/s alone against - alone"),
+        ([{}], [{"writer_rate_alone_b_s": None}], "8.10 GB/s alone -> - alone"),
     ],
 )
 def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
@@ -104,8 +104,8 @@ def with_entries(run: RunData, *entries: dict[str, Any], **changes: object) -> R
     ("old", "new", "text"),
     [
         ({"array_most": "128MiB"}, {"array_most": "128MiB"}, None),
-        ({"array_most": "128MiB"}, {"array_most": "32MiB"}, "array_most: 128MiB against 32MiB"),
-        ({}, {"iterations": 20}, "iterations: default against 20"),
+        ({"array_most": "128MiB"}, {"array_most": "32MiB"}, "array_most: 128MiB -> 32MiB"),
+        ({}, {"iterations": 20}, "iterations: default -> 20"),
     ],
 )
 def test_the_application_must_be_set_alike(
@@ -129,7 +129,7 @@ def test_the_application_must_be_set_alike(
 @pytest.mark.parametrize(
     ("case", "workload", "text"),
     [
-        (LAMMPS, None, "length: default against steps times 2"),
+        (LAMMPS, None, "length: default -> steps times 2"),
         # A command's time is the mean of its repetitions, and a rate does not grow with the length.
         (LAMMPS, "command", None),
         (STREAM, None, None),
@@ -177,9 +177,9 @@ def test_rows_that_are_not_comparable_have_no_ratio_and_are_reported_first(
     mycluster = with_entries(fast, small, campaign="tiny", machine="mycluster", started_s=9e8)
     comparison = compare_sides([here], [mycluster])
     assert comparison.warnings[:3] == [
-        "different machines: synthetic machine, mycluster",
-        "different campaigns: quick, tiny",
-        "stream: array_most: default against 32MiB: not comparable",
+        "different machines: synthetic machine -> mycluster",
+        "different campaigns: quick -> tiny",
+        "stream: array_most: default -> 32MiB: not comparable",
     ]
     assert {(row.verdict, row.text, row.ratio) for row in comparison.rows} == {
         ("not comparable", "not comparable", None)
@@ -584,7 +584,10 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     }  # fmt: skip
     assert document["worse"] == 2
     assert document["night_correlation"].keys() == {"estimate", "at_most", "history_nights"}
-    assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in comparison.summary
+    assert (
+        "2 of 3 rows changed by more than nights differ; with 4 nights of the reference"
+        in comparison.summary
+    )
     assert (
         " If as many nights alternated between the sides, 4 of each, a change of at most"
         in comparison.summary

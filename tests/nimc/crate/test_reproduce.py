@@ -55,7 +55,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
             replace(SLOW, transport="soft-RoCE"),
             PAIRS,
             _NOT_COMPARABLE,
-            "shared memory against soft-RoCE",
+            "shared memory -> soft-RoCE",
         ),
         (SLOW, LAMMPS, PAIRS, _NOT_COMPARABLE, "was not measured here"),
         (SLOW, SLOW, 5, _NOT_COMPARABLE, "'too few pairs' packed"),
