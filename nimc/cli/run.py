@@ -203,6 +203,7 @@ def run_campaign(
         elif run_elsewhere and not fresh:
             tell(f"does not resume {run_elsewhere}: it was started in another folder")
         call.save(folder.path)
+        save_failures(folder.path, {})  # those of an earlier session
         tell(f"machine: {request.machine.name}")
         tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         if folder.resumed:

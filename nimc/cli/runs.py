@@ -15,9 +15,11 @@ from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer, prose
 from records.commands import command
 from records.errors import InputError
+from records.failed_cases import load_failures
 from records.run import load_header
-from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
+from records.run_folder import run_folders, run_size_b
 
+_RUN = options.RunPath()
 #: Keys of a row whose values come from the header of the run.
 _HEADER_KEYS = ("machine", "campaign", "started_s")
 #: Keys of a row whose values come from the samples of the run.
@@ -28,7 +30,11 @@ _SAMPLE_KEYS = ("samples", "rejected")
 @options.results_option
 @prints_answer(tables=True)
 def runs_command(results: Path) -> Answer:
-    """List the runs of the results folder, the oldest first."""
+    """List the runs of the results folder, the oldest first.
+
+    A run is 'failed' if a case failed when it was last measured, and 'unfinished' if it is being
+    measured or was stopped.
+    """
     rows = sorted(map(_run_row, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "samples", "rejected", "size", "state"]
     table = Table(header, list(map(_run_cells, rows)), left_aligned=(0, 4))
@@ -44,8 +50,7 @@ def _run_row(run: Path) -> dict[str, Any]:
     """Return a row with the facts about a run. Facts that cannot be read are None."""
     row: dict[str, Any] = {"run": run.name, **dict.fromkeys([*_HEADER_KEYS, *_SAMPLE_KEYS])}
     try:
-        if reason := reason_to_distrust_run(run):
-            raise InputError(reason)
+        _RUN.convert(str(run), None, None)  # pipes that another user has planted are not opened
         header = load_header(run)
         samples = judge_samples(read_run(run).frame)
     except InputError as error:
@@ -56,7 +61,9 @@ def _run_row(run: Path) -> dict[str, Any]:
         row |= {key: getattr(header, key) for key in _HEADER_KEYS}
         row["samples"] = samples.height
         row["rejected"] = samples.filter(status="rejected").height
-        row["state"] = "unfinished" if header.finished_s is None else "finished"
+        row["state"] = "finished"
+        if header.finished_s is None:
+            row["state"] = "failed" if load_failures(run) else "unfinished"
     return {**row, "size_b": run_size_b(run)}
 
 

@@ -182,6 +182,18 @@ def test_control_characters_of_a_command_line_are_not_printed(command):
     assert all(line.isprintable() for line in command.err.split("\n"))
 
 
+def test_runs_lists_a_run_that_another_user_may_have_made(tmp_path, command):
+    made_run(tmp_path / "monday").chmod(0o777)
+    (row,) = command.json("runs", "--results", tmp_path)["runs"]
+    assert row["state"] == "finished"
+    assert row["samples"] > 0
+    os.mkfifo(tmp_path / "monday" / "samples" / "pipe.jsonl")
+    with limited(60.0, 60.0, TimeoutError("reads without end")):
+        (row,) = command.json("runs", "--results", tmp_path)["runs"]
+    assert row["state"].startswith("unreadable: ")
+    assert row["state"].endswith("pipe.jsonl: neither a file nor a folder")
+
+
 @pytest.mark.slow
 def test_an_unreadable_file_is_named_and_does_not_hide_other_runs(tmp_path):
     """Root could read every file. So the commands run in a user namespace, where root cannot."""

@@ -271,6 +271,8 @@ def test_a_run_without_samples_names_why_each_case_failed(nimc, command):
     nimc.write_two_cases()
     _, err = nimc.ended(faults="die", code=3)
     assert "no sample was taken; mend what failed, then try again: " in err.splitlines()[-1]
+    (row,) = command.json("runs", "--results", nimc.results)["runs"]
+    assert (row["state"], row["samples"]) == ("failed", 0)
     out = " ".join(command("report", nimc.the_run()).split())
     assert "no result: stream: ReFrame ended with status 1: ERROR: no such system" in out
     assert "no result: lammps: ReFrame ended with status 1: ERROR: no such system" in out
@@ -278,6 +280,8 @@ def test_a_run_without_samples_names_why_each_case_failed(nimc, command):
     assert page.count("ERROR: no such system") >= 2
     nimc.ended()
     assert "no such system" not in command("report", nimc.the_run())
+    (row,) = command.json("runs", "--results", nimc.results)["runs"]
+    assert row["state"] == "finished"
 
 
 def test_the_report_of_a_measured_case_names_why_another_failed(nimc, command):
