@@ -29,6 +29,7 @@ from nimc.campaign.request import uses_slurm
 from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
 from nimc.cluster.tried_writes import trial_findings
 from nimc.readiness.reframe_config import settings_of, target_partitions
+from nimc.run.session import INJECTION_FOLDER_PREFIX
 from records import checkout, injected, processes
 from records.acceptance import DISTURBANCE_LIMITS
 from records.block_plan import BlockPlan, OriginPolicy
@@ -48,8 +49,6 @@ from reframe_tests.factors import check_level
 
 #: Name of the case in the plan of an injection.
 CASE = "inject"
-#: Prefix of the name of the folder of an injection.
-_FOLDER_PREFIX = ".nimc-inject-"
 #: Name of the file in this folder with the conductor's output.
 LOG_FILE = "conductor.log"
 #: Name of the file in this folder with the request to the conductor.
@@ -123,7 +122,9 @@ def inject(
     """
     processes.become_subreaper()
     make_named_folder(results)
-    with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX, dir=results.absolute()) as path:
+    with tempfile.TemporaryDirectory(
+        prefix=INJECTION_FOLDER_PREFIX, dir=results.absolute()
+    ) as path:
         folder = Path(path)
         request = injection_request(machine, writes, folder, output)
         progress = Progress(folder, machine, request, tell)

@@ -100,6 +100,10 @@ def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None
 
 #: Prefix of the name of the folder of a job that inspects nodes (`nimc.cluster.in_job`).
 LOOK_FOLDER_PREFIX = ".nimc-look-"
+#: Prefix of the name of the folder of an injection (`nimc.cluster.injection_session`).
+INJECTION_FOLDER_PREFIX = ".nimc-inject-"
+#: Prefix of the names of temporary folders -> their common name for users.
+_COMMON_NAMES = {LOOK_FOLDER_PREFIX: "a look at nodes", INJECTION_FOLDER_PREFIX: "an injection"}
 
 
 def processes_of(run: Path) -> list[int]:
@@ -110,11 +114,16 @@ def processes_of(run: Path) -> list[int]:
 def concurrent_runs(run: Path) -> list[str]:
     """Return the names of this user's runs, other than `run`, that have processes on this host.
 
-    Jobs that inspect nodes have the common name 'a look at nodes'.
+    Jobs that inspect nodes, and injections, have common names, which come last.
     """
     names = {Path(path).name for _, path in run_processes() if not _is_same(path, run)}
-    look_names = {name for name in names if name.startswith(LOOK_FOLDER_PREFIX)}
-    return [*sorted(names - look_names), *(["a look at nodes"] if look_names else [])]
+    temporary_names = {name for name in names if name.startswith(tuple(_COMMON_NAMES))}
+    common_names = [
+        common_name
+        for prefix, common_name in _COMMON_NAMES.items()
+        if any(name.startswith(prefix) for name in temporary_names)
+    ]
+    return [*sorted(names - temporary_names), *common_names]
 
 
 def _is_same(path: str, run: Path) -> bool:
