@@ -109,7 +109,7 @@ def reproduce_command(
 
     Ends with a comparison of both runs and their machines, and a verdict with its reasons. The exit
     code is 0 if the run is reproduced. It is 1 if the run differs, if no difference is shown, or if
-    the runs cannot be compared.
+    the runs cannot be compared. It is 3 if a case failed.
     """
     with open_crate(crate) as (crate_files, run):
         if analysis_only:

@@ -163,12 +163,14 @@ def complete_machine(_ctx: click.Context, _param: click.Parameter, incomplete: s
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
-def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
+def _machine_or_default(ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
     # Not at the top, since this import loads the checks, which few commands need.
     from nimc.readiness.reframe_config import LOCALHOST, default_machine
 
     if value:
         return value
+    if ctx.params.get("analysis_only"):  # `reproduce` then uses no machine
+        return LOCALHOST
     name = default_machine()
     if name != LOCALHOST:
         log(f"machine {name}: this host matches 'hostnames' in configs/{name}.py; see --machine")
