@@ -201,11 +201,14 @@ class Note(Enum):
         """The text of the note with these values."""
         return filled(self.text, values)
 
+    def matches(self, text: str) -> bool:
+        """Return whether a text is this note, with whatever values."""
+        return _patterns()[self].fullmatch(text) is not None
+
 
 def remedy_of(text: str) -> str | None:
     """Return the remedy of a note; None for a note of a site, a check or an earlier version."""
-    remedies = (note.remedy for note, pattern in _patterns().items() if pattern.fullmatch(text))
-    return next(remedies, None)
+    return next((note.remedy for note in Note if note.matches(text)), None)
 
 
 #: Beginning of a note on concurrent runs. The names of the runs follow.

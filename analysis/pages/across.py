@@ -19,6 +19,7 @@ from analysis.history.nights import latest_rows
 from analysis.samples.columns import MAX_FIGURE
 from analysis.samples.provenance import mapping_or_empty
 from analysis.subjects.paper import paper, table_1_row, table_2_rows
+from records.notes import Note
 from records.text import one_line
 
 Row = dict[str, Any]
@@ -27,6 +28,8 @@ Row = dict[str, Any]
 _LINK_RATES_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
 #: The workload of Table II and figure 1, and the two treatments that are compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
+#: Notes on runs of STREAM whose arrays fit, or may fit, into the last-level cache.
+_CACHE_NOTES = (Note.STREAM_IN_CACHE, Note.STREAM_SMALL)
 _VERDICTS_WITHOUT_STATEMENT = [verdict.value for verdict in Verdict if verdict.allows_no_statement]
 
 
@@ -44,6 +47,8 @@ class MachineHistory:
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: Its runs whose writes were emulated.
     emulated_runs: frozenset[str] = frozenset()
+    #: Its runs whose triad does not show the memory's rate (`runs_in_cache`).
+    runs_in_cache: frozenset[str] = frozenset()
     #: Run -> address of its report, relative to the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,12 +124,26 @@ def _published_machines() -> list[Row]:
     ]
 
 
+def runs_in_cache(results: pl.DataFrame) -> frozenset[str]:
+    """The runs of STREAM whose arrays may lie in the last-level cache, as their notes say.
+
+    `results` are rows of `analysis.history.nights.read_results`.
+    """
+    return frozenset(
+        run
+        for run, texts in results.filter(case=_STREAM).select("run", "notes").iter_rows()
+        if any(note.matches(text) for note in _CACHE_NOTES for text in texts or ())
+    )
+
+
 def _triad(history: MachineHistory) -> Row | None:
-    """The machine's row of Table II: the latest run of STREAM with `off` and `on`.
+    """The machine's row of Table II: the latest run of STREAM in memory with `off` and `on`.
 
     It also has the run's slowdown, if the run has one. None if there is no such run.
     """
-    stream = history.nights.filter(pl.col("case") == _STREAM)
+    stream = history.nights.filter(
+        pl.col("case") == _STREAM, ~pl.col("run").is_in(history.runs_in_cache)
+    )
     rates = stream.filter(quantity="fom", unit="B/s").sort("started_s", descending=True)
     for run in rates["run"].unique(maintain_order=True):
         rate_by_arm = dict(rates.filter(run=run).select("arm", "value").iter_rows())
@@ -195,8 +214,9 @@ def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     """The share of a machine's memory bandwidth that triad takes without writes; triad's slowdown.
 
-    Only machines whose memory bandwidth and slowdown are known have a row. Published machines have
-    a row for each of their memory clocks.
+    Only machines whose memory bandwidth and slowdown are known have a row. Slowdowns whose verdict
+    allows no statement on the effect are left out. Published machines have a row for each of their
+    memory clocks.
     """
     measured_machines = {row["machine"]: row for row in machines if not row["published"]}
     headroom_rows = []
@@ -211,7 +231,7 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
             slowdown = row["slowdown"]
             dram_b_s = machine.get("dram_b_s")
             processing = machine.get("processing", "")
-        if dram_b_s and slowdown:
+        if dram_b_s and slowdown and row["verdict"] not in _VERDICTS_WITHOUT_STATEMENT:
             headroom_rows.append(
                 {
                     "machine": row["machine"],

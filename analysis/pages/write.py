@@ -12,7 +12,7 @@ from urllib.parse import quote
 from analysis.display.document import json_file_text
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
-from analysis.pages.across import MachineHistory, side_by_side
+from analysis.pages.across import MachineHistory, runs_in_cache, side_by_side
 from analysis.pages.render import PageNight, index_page, machine_page, machine_state
 from analysis.samples.columns import write_table
 from records.errors import InputError
@@ -63,6 +63,7 @@ def machine_histories(
                 ],
                 facts=_facts(paths.get(last_run)),
                 emulated_runs=frozenset(rows.filter("emulated")["run"]),
+                runs_in_cache=runs_in_cache(rows),
                 reports=reports,
             )
         )

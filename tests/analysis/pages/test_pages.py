@@ -21,8 +21,15 @@ from analysis.pages.render import (
 )
 from analysis.pages.write import machine_histories, write_pages
 from analysis.subjects.paper import paper
+from records.notes import Note
 from tests.analysis.drawn import plain
-from tests.analysis.history.tables import made_table, night_tables, write_nights, write_tables
+from tests.analysis.history.tables import (
+    DAY_S,
+    made_table,
+    night_tables,
+    write_nights,
+    write_tables,
+)
 from tests.analysis.pages.made import made_history
 
 #: Number of cases. The first becomes slower.
@@ -144,6 +151,69 @@ def test_a_triad_is_the_last_night_with_both_arms() -> None:
     assert (row["slowdown"], row["emulated"], row["published"]) == (1.9, True, False)
 
 
+def stream_night(run: str, day: int, off_b_s: float, note: str) -> pl.DataFrame:
+    """Return the table of a run whose triad reaches `off_b_s`, two thirds of it under writes."""
+    table = next(night_tables(made_table(), [1.0])).filter(pl.col("arm").is_in(["off", "on"]))
+    fom = pl.when(pl.col("arm") == "off").then(off_b_s).otherwise(off_b_s / 1.5)
+    starts = [pl.col(name) + day * DAY_S for name in ("started_s", "finished_s")]
+    return table.with_columns(
+        *starts,
+        case=pl.lit("stream"),
+        run=pl.lit(run),
+        campaign=pl.lit(run),
+        unit=pl.lit("B/s"),
+        better=pl.lit("higher"),
+        fom=fom,
+        notes=pl.lit([note]),
+    )
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        Note.STREAM_IN_CACHE(arrays=3, array_mib=128.0, llc_mib=512.0),
+        Note.STREAM_SMALL(array_mib=128.0, llc_mib=512.0),
+    ],
+)
+def test_a_triad_in_cache_is_no_triad_of_the_memory(tmp_path: Path, note: str) -> None:
+    """`quick` ran a night later than `single_node`, with arrays that fit into the cache."""
+    nights = [
+        stream_night("single_node", 0, 300e9, "a note of the site"),
+        stream_night("quick", 1, 1200e9, note),
+    ]
+    write_tables(tmp_path / "results", nights)
+    (box,), _ = machine_histories([tmp_path / "results"], tmp_path / "out")
+    row = side_by_side([box])["triad"][0]
+    assert (row["off_b_s"], row["on_b_s"], row["published"]) == (300e9, 200e9, False)
+    assert row["night"] == str(box.nights.filter(run="single_node")["night"][0])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shares"),
+    [
+        ("memory contention", [0.5]),
+        ("no effect", [0.5]),
+        ("baseline unstable", []),
+        ("too few pairs", []),
+    ],
+)
+def test_a_slowdown_without_a_statement_has_no_headroom(verdict: str, shares: list[float]) -> None:
+    """The triad uses half of 16 channels of 25.6 GB/s."""
+    nights = [
+        triad_row(1, "off", "fom", 204.8e9),
+        triad_row(1, "on", "fom", 1e11),
+        {**triad_row(1, "on", "slowdown", 1.9), "verdict": verdict},
+    ]
+    memory = {"channels": 16, "channel_rate_b_s": 25.6e9}
+    box = MachineHistory(
+        machine="box",
+        nights=pl.DataFrame(nights, infer_schema_length=None),
+        facts={"site": {"memory": memory}},
+    )
+    points = side_by_side([box])["headroom"]
+    assert [point["share"] for point in points if not point["published"]] == shares
+
+
 def published_headroom() -> dict[str, dict[str, Any]]:
     """Return the headroom of each published machine."""
     return {row["machine"]: row for row in side_by_side([])["headroom"]}
@@ -214,6 +284,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
         "published": False,
         "emulated": False,
         "slowdown": 1.4,
+        "verdict": "memory contention",
         "off_b_s": 204.8e9,
         "on_b_s": 150e9,
     }
