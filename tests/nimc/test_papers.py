@@ -147,6 +147,21 @@ def test_every_command_exists(line):
     assert has_argument or not words or words[0].startswith("--")
 
 
+@pytest.mark.slow
+def test_commands_that_need_no_machine_succeed_in_the_order_of_the_page(
+    tmp_path, monkeypatch, command
+):
+    """RUN is a made sweep of the machine henri."""
+    monkeypatch.chdir(tmp_path)
+    sweep_document = noisy_sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()
+    Path("RUN").write_text(json.dumps(sweep_document))
+    prefixes = ("nimc model ", "nimc simulate ", "nimc writers ")
+    lines = [code for code in _CODE.findall(PAPERS) if code.startswith(prefixes)]
+    assert len(lines) == 8
+    for line in lines:
+        command(*shlex.split(line)[1:])
+
+
 @pytest.mark.parametrize("line", code_that_begins_with("reframe "))
 def test_every_check_that_reframe_is_called_for_exists(line):
     words = shlex.split(line)
