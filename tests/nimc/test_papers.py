@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -166,13 +167,25 @@ def test_commands_that_need_no_machine_succeed_in_the_order_of_the_page(
 def test_every_check_that_reframe_is_called_for_exists(line):
     words = shlex.split(line)
     options = dict(pairwise(words))
-    checks = ROOT / options.get("-c", "reframe_tests")
+    checks = ROOT / options["-c"]
     assert checks.exists()
-    assert options.get("-C") in (None, "configs/M.py", "configs/localhost.py")
+    assert options["-C"] in ("configs/M.py", "configs/localhost.py")
     if name := options.get("-n"):
         text = checks.read_text()
         assert f"class {name.removesuffix('_quick')}(" in text
         assert f"add_short_form(\n    {name.removesuffix('_quick')}," in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", code_that_begins_with("reframe "))
+def test_reframe_lists_checks_for_every_command(tmp_path, line):
+    words = shlex.split(line.replace("configs/M.py", "configs/localhost.py"))
+    words[words.index("-r")] = "-l"
+    program = Path(sys.executable).parent / words[0]
+    command = [program, *words[1:], "--prefix", tmp_path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    (count,) = re.findall(r"^Found (\d+) check", done.stdout, re.MULTILINE)
+    assert int(count) > 0
 
 
 # Each heading and caption is on the page of a made run that has the data for it.
