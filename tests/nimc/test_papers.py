@@ -253,6 +253,17 @@ def _free_core_report(folder: Path) -> str:
     return render([made_free_core.free_core_run(folder, scales=scales)])
 
 
+def test_the_headings_of_daly_s_writers_need_two_scales():
+    """ReFrame alone measures one scale, whose answer is in ReFrame's performance report."""
+    one_scale = report_of(lambda folder: made_scaling.run_of(folder, 16).path)
+    name = "Run time against ranks"
+    assert not _has_heading(one_scale, name)
+    row = rows()["U4"]
+    assert f"of `nimc`: **{name}**;" in row.headings
+    assert "ReFrame's performance report" in row.headings
+    assert row.commands.endswith("--performance-report`")
+
+
 def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
     assert _campaign("scaling").arms == ["off", *made_scaling.EFFECTS]
     reserved = _campaign("core_reservation_scaling")
