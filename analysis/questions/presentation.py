@@ -6,6 +6,7 @@ An answer is a table with one row per group of pairs or runs (`analysis.question
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import floor, log10, nan
 from statistics import median
 from textwrap import fill
@@ -148,6 +149,7 @@ def _view(
     question: Question, table: pl.DataFrame, run: RunData, more_sentences: Sequence[str]
 ) -> View:
     rows = table.to_dicts()
+    question = replace(question, by=tuple(name for name in question.by if name in table.columns))
     table_layout = layout_by_column_key if question.column_key else layout_by_row
     # A cloud of points has no table, since its picture has all rows.
     shown_table = table.clear() if question.plot == "points" else table

@@ -79,7 +79,7 @@ class Question:
     text: str
     #: A run (`analysis.report.data.RunData`) -> a row for each pair, sample or estimate of the run.
     rows: Callable[[Any], pl.DataFrame]
-    #: The keys: columns whose values group the rows.
+    #: The keys: columns whose values group the rows. Keys that are no columns are left out.
     by: tuple[str, ...]
     #: Name -> estimator. If there are none, the first fact is the main figure, without an interval.
     estimates: Mapping[str, Estimator | CrossingEstimator] = field(default_factory=dict)
@@ -142,7 +142,7 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
         return pl.DataFrame()
     # A column without any value has the type Null. It becomes a column of figures.
     rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
-    keys = list(question.by)
+    keys = [name for name in question.by if name in rows.columns]
     groups = rows.group_by(keys, maintain_order=True)
     estimates = [
         {**dict(zip(keys, values, strict=True)), **_estimates(question, group)}

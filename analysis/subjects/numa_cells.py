@@ -1,19 +1,23 @@
 """RDMA and NUMA: which share of their rates communications and workers keep beside each other.
 
 Communications are the writes or reads that writers make. Workers are the application, which loads
-memory. A cell is a combination of four levels:
+memory. A cell is a combination of levels:
 
 - the direction (write, read);
 - the NUMA node of the buffer (`nic`: the node of the network interface, `other`: another node);
 - the load that workers put on the memory of this node;
-- the NUMA node of the workers.
+- the NUMA node of the workers;
+- the numbers of workers and of clients (writers).
 
-A cell has the runs of all treatments with its levels, from one case or several cases. If the
-target's device has counters, rates of communications come from them: bytes received for writes,
-bytes sent for reads.
+A level that a case does not vary is that of its settings, or else the check's default. A cell has
+the runs of all treatments with its levels, from one case or several cases. If the target's device
+has counters, rates of communications come from them: bytes received for writes, bytes sent for
+reads.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import polars as pl
 
@@ -34,7 +38,14 @@ _LEVELS = {
     "load": (IDLE, "read", "write", "nt_write"),
     "workers": ("nic", "other", "free", ""),
 }
-CELL_COLUMNS = tuple(_LEVELS)
+LEVEL_COLUMNS = tuple(_LEVELS)
+#: Keys that are shown if they vary. 0 is a worker per core of the node, or as many clients as
+#: targets or origins.
+COUNT_COLUMNS = ("local_workers", "clients")
+CELL_COLUMNS = (*LEVEL_COLUMNS, *COUNT_COLUMNS)
+#: Factor -> default of the check and of the writers.
+DEFAULTS = {"buffer": "nic", "load": "write", "workers": "nic", "local_workers": 0, "clients": 0}
+_WORKLOAD = "numa"
 #: Columns of `samples.parquet` (docs/data.md) besides the rates. `comm_node` is the NUMA node of
 #: the writers' buffers. `own_binding` is the NUMA binding that the injector does itself.
 RUN_FIGURES = ("target_on_node_share", "target_pinned_b", "message_b", "comm_node", "own_binding")
@@ -42,7 +53,7 @@ RATE_COLUMNS = ("counted_b_s", "writer_rate_b_s")
 
 
 def cell_treatments(run: RunData) -> pl.DataFrame:
-    """Treatments with all levels of a cell: case, arm, baseline and cell, in the table's order.
+    """Treatments of the check `numa`: case, arm, baseline and cell, in the table's order.
 
     If direction is not a factor, the direction of the writers is used. If a case has several
     treatments of a cell, the treatment with the shortest name is used. It has the first level of
@@ -52,28 +63,29 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
     if not numa_nodes(run):
         return pl.DataFrame()
     writers_direction = pl.col("direction").cast(pl.String)
-    has_no_workers = factor_level("load") == IDLE
-    levels = {
+    levels = {name: _level_or_default(run, name) for name in DEFAULTS}
+    has_no_workers = levels["load"] == IDLE
+    levels |= {
         "direction": pl.coalesce(factor_level("direction"), writers_direction),
-        "buffer": factor_level("buffer"),
-        "load": factor_level("load"),
-        "workers": pl.when(has_no_workers).then(pl.lit("")).otherwise(factor_level("workers")),
+        "workers": pl.when(has_no_workers).then(pl.lit("")).otherwise(levels["workers"]),
+        "local_workers": pl.when(has_no_workers)
+        .then(pl.lit("0"))
+        .otherwise(levels["local_workers"]),
     }
+    types: dict[str, pl.DataType] = {name: pl.Enum(words) for name, words in _LEVELS.items()}
+    types |= dict.fromkeys(COUNT_COLUMNS, pl.Int64())
     names = ("case", "arm", "baseline")
     shortest_name = (
         pl.col("arm").sort_by(pl.col("arm").str.len_chars(), maintain_order=True).first()
     )
     return (
         run.samples.lazy()
-        .filter(pl.col("role") == "effect")
+        .filter(pl.col("role") == "effect", pl.col("workload").cast(pl.String) == _WORKLOAD)
         .select(*names, "factors", "direction")
         .unique(maintain_order=True)
         .select(
             pl.col(names).cast(pl.String),
-            *(
-                levels[name].cast(pl.Enum(_LEVELS[name]), strict=False).alias(name)
-                for name in CELL_COLUMNS
-            ),
+            *(levels[name].cast(types[name], strict=False).alias(name) for name in CELL_COLUMNS),
         )
         .drop_nulls()
         .unique(maintain_order=True)
@@ -81,6 +93,21 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
         .sort(CELL_COLUMNS, maintain_order=True)
         .collect()
     )
+
+
+def _level_or_default(run: RunData, factor: str) -> pl.Expr:
+    """A run's level of a factor, as text; if the case does not vary it, its setting or default."""
+    workloads: list[dict[str, Any]] = (
+        (run.header.resolved or {}).get("campaign", {}).get("workloads", [])
+    )
+    settings = {
+        entry.get("case", entry["check"]): str(entry["set"][factor])
+        for entry in workloads
+        if factor in entry.get("set", {})
+    }
+    case = pl.col("case").cast(pl.String)
+    default = str(DEFAULTS[factor])
+    return pl.coalesce(factor_level(factor), case.replace_strict(settings, default=default))
 
 
 def numa_nodes(run: RunData) -> int:
@@ -119,16 +146,26 @@ def _cell_runs(run: RunData) -> pl.DataFrame:
     communication_rows = _with_rates_without_workers(communication_rows)
     pairs = paired(runs).drop_nulls(["value", "baseline_value"])
     rows = pl.concat([communication_rows, *_worker_rows(treatments, pairs)], how="diagonal")
-    return rows.sort(CELL_COLUMNS, maintain_order=True)
+    rows = rows.sort(CELL_COLUMNS, maintain_order=True)
+    constant = [name for name in COUNT_COLUMNS if treatments[name].n_unique() == 1]
+    # Texts as in names of treatments tell workers from clients in the labels of the picture.
+    return rows.drop(constant).with_columns(
+        pl.when(pl.col(name) == 0)
+        .then(pl.lit(""))
+        .otherwise(pl.format(f"{name}={{}}", name))
+        .alias(name)
+        for name in COUNT_COLUMNS
+        if name not in constant
+    )
 
 
 def _with_rates_without_workers(rows: pl.DataFrame) -> pl.DataFrame:
     """Add `rates_without_workers` to runs of communications.
 
-    These are the rates with the same buffer and direction, but without workers. They are null in
-    the rows of cells that have no workers themselves.
+    These are the rates with the same buffer, direction and clients, but without workers. They are
+    null in the rows of cells that have no workers themselves.
     """
-    columns = ["direction", "buffer"]
+    columns = ["direction", "buffer", "clients"]
     idle_cells = rows.filter(load=IDLE).group_by(columns)
     rates = idle_cells.agg(rates_without_workers=pl.col("rate_b_s").drop_nulls())
     rows = rows.join(rates, on=columns, how="left", maintain_order="left")
@@ -181,7 +218,9 @@ CELLS = Question(
     " (ratio of all runs of both cells), and the rate of workers next to communications, as a share"
     " of theirs without communications (within pairs; also with the control). A cell is a"
     " direction, the NUMA node of the buffer (nic: that of the interface), what workers do to the"
-    " memory of the same node, and where they run (free: placed by the system). On one host without"
+    " memory of the same node, and where they run (free: placed by the system). If the numbers of"
+    " workers or clients vary, they are levels, too; empty is the default, which is a worker per"
+    " core of the node, or as many clients as targets or origins. On one host without"
     " an interface, nic is the node of the origin's cores. There, a write is a copy made by the"
     " origin, and a read is a copy made by the kernel: their rates compare these ways of copying.",
     rows=_cell_runs,

@@ -18,6 +18,8 @@ from analysis.samples.provenance import all_hosts, reported_facts
 from analysis.statistics.interval import MIN_VALUES
 from analysis.subjects.numa_cells import (
     CELL_COLUMNS,
+    COUNT_COLUMNS,
+    LEVEL_COLUMNS,
     RATE_COLUMNS,
     RUN_FIGURES,
     cell_treatments,
@@ -41,13 +43,15 @@ def _findings(run: RunData) -> pl.DataFrame:
     treatments = cell_treatments(run)
     if treatments.is_empty():
         return treatments
+    # The smallest number is the default, if it was measured.
+    treatments = treatments.filter(pl.col(name) == pl.col(name).min() for name in COUNT_COLUMNS)
     runs = communication_runs(treatments, runs_that_count(run.samples, *RATE_COLUMNS, *RUN_FIGURES))
     cells = runs.group_by(CELL_COLUMNS, maintain_order=True).agg(
         rates=pl.col("rate_b_s").drop_nulls(),
         pins=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
     )
     rates_by_cell = {
-        tuple(str(cell[name]) for name in CELL_COLUMNS): cell["rates"] for cell in cells.to_dicts()
+        tuple(str(cell[name]) for name in LEVEL_COLUMNS): cell["rates"] for cell in cells.to_dicts()
     }
     pinning_share = cells["pins"].mean()
     loads = cells["load"].cast(pl.String).unique().to_list()

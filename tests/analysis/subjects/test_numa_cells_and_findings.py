@@ -3,8 +3,9 @@
 Rates are chosen so that every figure can be worked out by hand.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,17 @@ import pytest
 
 from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
-from analysis.subjects.numa_cells import CELLS
+from analysis.subjects.numa_cells import CELLS, DEFAULTS
 from analysis.subjects.numa_findings import FINDINGS
+from records.arms import treatment_name
+from records.campaign import Campaign, Entry
+from records.checkout import ROOT
 from records.sample import Sample
+from records.yaml_file import parse
+from reframe_tests.numa import numa
+from reframe_tests.planning import DEFAULT_WRITES
 from tests.analysis.subjects.made_numa import GB, TWO_NODES, Key, run_of, runs_of, write
-from tests.analysis.synthetic import answered, reject
+from tests.analysis.synthetic import Case, answered, crossed, reject, samples
 
 Rows = list[dict[str, Any]]
 
@@ -105,12 +112,91 @@ def test_a_direction_that_is_no_factor_is_taken_from_the_writers(tmp_path: Path)
     assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
 
 
-@pytest.mark.parametrize(
-    ("factor", "level"), [("buffer", "elsewhere"), ("load", None), ("workers", None)]
-)
-def test_cells_need_all_their_levels(tmp_path: Path, factor: str, level: str | None) -> None:
-    runs = [with_factor(run, factor, level) for run in runs_of({LOADED: 8})]
+def test_a_buffer_at_an_unknown_place_is_in_no_cell(tmp_path: Path) -> None:
+    runs = [with_factor(run, "buffer", "elsewhere") for run in runs_of({LOADED: 8})]
     assert cells_of(write(tmp_path, runs)) == {}
+
+
+@pytest.mark.parametrize("factor", ["buffer", "load", "workers"])
+def test_a_level_that_does_not_vary_is_the_checks_default(tmp_path: Path, factor: str) -> None:
+    """LOADED has the defaults of all three."""
+    runs = [with_factor(run, factor, None) for run in runs_of({LOADED: 8})]
+    cell = cells_of(write(tmp_path, runs))[LOADED, COMMUNICATIONS]
+    assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
+
+
+def test_a_level_that_does_not_vary_may_be_set_by_the_campaign(tmp_path: Path) -> None:
+    runs = [with_factor(run, "load", None) for run in runs_of({LOADED: 8})]
+    loaded = load_run(write(tmp_path, runs))
+    workloads = [{"check": "numa", "set": {"load": "read"}}]
+    head = replace(loaded.header, resolved={"campaign": {"workloads": workloads}})
+    table = answer(CELLS, replace(loaded, header=head))
+    assert set(table["load"]) == {"read"}
+
+
+def test_defaults_are_those_of_the_check_and_of_the_writers() -> None:
+    variables = {name: getattr(numa, name) for name in DEFAULTS if name != "clients"}
+    assert variables | {"clients": DEFAULT_WRITES["clients"]} == DEFAULTS
+
+
+def runs_of_entry(entry: Entry, exclude: Sequence[Mapping[str, Any]]) -> list[Sample]:
+    """Return six pairs of each treatment of an entry of the campaign, in which nothing is slower.
+
+    A writer of the case `several-clients` has a rate of its number of clients in GB/s.
+    """
+    first = {name: levels[0] for name, levels in entry.factors.items()}
+    writers = {name: level for name, level in first.items() if name in ("direction", "clients")}
+    application = {name: level for name, level in first.items() if name not in writers}
+    effects = {}
+    for levels in product(*entry.factors.values()):
+        cell = dict(zip(first, levels, strict=True))
+        if any(cell.items() >= left_out.items() for left_out in exclude):
+            continue
+        varied = {name: level for name, level in cell.items() if level != first[name]}
+        at_baseline = {name: level for name, level in varied.items() if name in application}
+        effects |= {treatment_name("off", at_baseline): 1.0, treatment_name("on", varied): 1.0}
+    case = Case(name=entry.name, unit="B/s", better="higher", base=10 * GB, effects=effects)
+    return [
+        replace(
+            run,
+            workload="numa",
+            writers=[
+                replace(writer, rate_b_s=GB * int(run.factors.get("clients", 8)))
+                for writer in run.writers
+            ],
+        )
+        for run in samples(crossed(case, application, writers), pairs=6)
+    ]
+
+
+def test_every_case_and_level_of_the_shipped_campaign_has_a_row(tmp_path: Path) -> None:
+    path = ROOT / "campaigns" / "numa.yaml"
+    campaign = Campaign.model_validate(parse(path.read_text(), path).data)
+    runs = [run for entry in campaign.workloads for run in runs_of_entry(entry, campaign.exclude)]
+    table = answered(CELLS, write(tmp_path, runs)).filter(side=COMMUNICATIONS)
+    # Four pairs of direction and buffer, without workers or with three loads at three places. As
+    # many workers as a node has cores are those of the first case, so there are three other numbers
+    # of workers, and three of clients.
+    counts = table.group_by("local_workers", "clients").len().rows()
+    numbers = [1, 2, 4]
+    assert set(counts) == {
+        ("", "", 40),
+        *((f"local_workers={number}", "", 4) for number in numbers),
+        *(("", f"clients={number}", 4) for number in numbers),
+    }
+    rates = table.filter(direction="read", buffer="other").sort("clients")
+    assert [rates.filter(clients=f"clients={number}")["rate_b_s"].item() for number in numbers] == [
+        number * GB for number in numbers
+    ]
+    shared_cell = table.filter(
+        direction="write",
+        buffer="nic",
+        load="write",
+        workers="nic",
+        local_workers="",
+        clients="",
+    )
+    assert shared_cell["cases"].to_list() == [2]
 
 
 def test_rates_are_the_targets_if_its_device_counted_every_run(tmp_path: Path) -> None:
