@@ -105,7 +105,7 @@ def render(compared: ComparedSides) -> str:
         f"Memory contention compared: {' and '.join(machines)}",
         {"breakable": words.breakable_name, "utc": words.utc_text},
         compared=compared,
-        faulty_runs=compared.faulty_runs,
+        faulty_runs=compared.faulty_checks,
         sides=sides,
         slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
         ratios=ratios_plot(ratios, "r") if ratios else None,

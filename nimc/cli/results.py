@@ -433,7 +433,9 @@ def comparison_parts(
     These are the integrity faults of runs, facts of the nodes that differ, and a table of figures.
     If `details` is true, other facts that differ are named too.
     """
-    yield from _alert_lines(text for run in compared_sides.faulty_runs for text in run.lines())
+    yield from _alert_lines(
+        text for check in compared_sides.faulty_checks for text in check.lines()
+    )
     reference, current = map(_side_name, (compared_sides.reference, compared_sides.this))
     title = f"{reference} (reference) -> {current} (this)"
     yield prose(title, bold=True)

@@ -10,8 +10,8 @@ from scipy import stats
 
 from analysis.compare.mismatches import Mismatch, setting_mismatches, write_mismatches
 from analysis.compare.sides import (
+    ComparedFact,
     Comparison,
-    Difference,
     NightsByQuantity,
     Quantity,
     Side,
@@ -229,7 +229,7 @@ def test_facts_of_the_nodes_are_compared(
     old = renamed(stream, "old", on_nodes(_NODE))
     new = renamed(stream, "new", on_nodes({**_NODE, **change}, seed=2))
     compared = compare_sides([old], [new])
-    assert compared.differing_facts == ([Difference(*differing)] if differing else [])
+    assert compared.differing_facts == ([ComparedFact(*differing)] if differing else [])
     # Seeds, clocks and names of hosts differ between any two runs.
     assert compared.other_differences == []
     unknown = {"DDIO", "hardware prefetchers", "resctrl schemata", "governor", "microcode"}
@@ -247,9 +247,9 @@ def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: Run
     )
     compared = compare_sides([old], [new])
     assert compared.differing_facts == [
-        Difference("memory: channel rate", "25.60 GB/s", "21.30 GB/s"),
-        Difference("memory: ganged", "no", "yes"),
-        Difference("memory: page policy", "unknown", "open"),
+        ComparedFact("memory: channel rate", "25.60 GB/s", "21.30 GB/s"),
+        ComparedFact("memory: ganged", "no", "yes"),
+        ComparedFact("memory: page policy", "unknown", "open"),
     ]
     assert compared.other_differences == []
     # If one side has no file, neither list has the memory of the other side twice.
@@ -267,7 +267,7 @@ def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
         for number, kernel in enumerate(kernels)
     ]
     (differing,) = compare_sides(old, [renamed(stream, "c", on_nodes(_NODE))]).differing_facts
-    assert differing == Difference("kernel", "5.14 | 6.1", "5.14")
+    assert differing == ComparedFact("kernel", "5.14 | 6.1", "5.14")
 
 
 def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path: Path) -> None:
@@ -585,22 +585,22 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     assert document["worse"] == 2
     assert document["night_correlation"].keys() == {"estimate", "at_most", "history_nights"}
     assert (
-        "2 of 3 rows changed by more than nights differ; with 4 nights of the reference"
+        "2 of 3 rows changed by more than nights differ. With 4 nights of the reference"
         in comparison.summary
     )
     assert (
-        " If as many nights alternated between the sides, 4 of each, a change of at most"
+        " If as many nights alternated between the sides, 4 of each, a row would have to"
         in comparison.summary
     )
-    for known, offered in ((0, "30"), (30, "More than these 30"), (200, None)):
+    for known, offered in ((0, "30"), (30, "more than 30"), (200, None)):
         night_correlation = NightCorrelation(0.5, 0.7, history_nights=known)
         summary = replace(comparison, correlation=night_correlation).summary
-        nights = re.search(r"\. ([^.]+) other nights of this campaign may show", summary)
+        nights = re.search(r"A history of (.+) other nights of this campaign may show", summary)
         assert (nights and nights[1]) == offered
         assert " If as many nights alternated between the sides, 4 of each" in summary
     one = compare_sides(old[:1], new[:2])
     assert one.summary.startswith(one.unjudged_text)
-    assert "may correlate by 0.95, the most that is considered" in one.summary
+    assert "may correlate by up to 0.95, the largest correlation that is considered" in one.summary
 
 
 def test_cases_that_only_one_side_measured_are_named(stream: RunData, tmp_path: Path) -> None:
