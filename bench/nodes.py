@@ -135,7 +135,9 @@ def _watch_record(node: str) -> messages.WatchRecord:
         f"psi:counter/{number}": NodeCounter(12345.0 + number, "count")
         for number in range(_COUNTERS)
     }
-    series = NodeSeries(node=node, loads=loads, busiest="python", frequencies_hz=[2.1e9, 2.1e9])
+    series = NodeSeries(
+        node=node, loads=loads, busiest_program="python", frequencies_hz=[2.1e9, 2.1e9]
+    )
     return messages.WatchRecord(series, counters)
 
 

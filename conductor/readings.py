@@ -54,13 +54,12 @@ class FinishedWrite(NamedTuple):
 
 
 class CounterSample(NamedTuple):
-    """How many of a writer's bytes a counter had counted at a time.
-
-    For a control, which writes nothing: the processor time that it had used, seconds.
-    """
+    """What a meter had counted of a writer by a time."""
 
     #: Unix time.
     at_s: float
+    #: Bytes of the writer. For a control, which writes nothing: the processor time that it had
+    #: used, seconds.
     total: float
 
 
@@ -69,11 +68,11 @@ class MeterRecord:
     """How a writer's bytes are counted independently of its own rows."""
 
     writer: int
-    #: Where bytes are counted: `sent by DEVICE` or `received by DEVICE` (the origin's device), `the
+    #: What counts the bytes: `sent by DEVICE` or `received by DEVICE` (the origin's device), `the
     #: target's memory` or `a processor`; empty if nothing counts them.
-    at: str = ""
+    source: str = ""
     #: True if the target's process reports the bytes that it finds in its memory.
-    memory: bool = False
+    in_memory: bool = False
     #: Why counting stopped, or never began; None while bytes are counted.
     fault: str | None = None
 
@@ -141,10 +140,10 @@ class NodeSeries:
     devices: list[DeviceSeries] = field(default_factory=list)
     loads: list[LoadSample] = field(default_factory=list)
     #: The foreign program that used the most processor time; empty if there is none.
-    busiest: str = ""
+    busiest_program: str = ""
+    #: Mean frequency of the application's cores at each reading, Hz.
     frequencies_hz: list[float] = field(default_factory=list)
-    #: See `records.sample.NodeConditions`.
+    #: CPUs that the application left free, such as `0-3,8` (`records.sample.NodeConditions`).
     free_cpus: str | None = None
-    #: Usual frequency in the block's earlier accepted runs, Hz; None if there are too few such
-    #: runs.
+    #: Median frequency of the block's earlier accepted runs, Hz; None if they are too few.
     usual_hz: float | None = None

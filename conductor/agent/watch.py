@@ -99,8 +99,8 @@ class Meter:
         self._samples: list[CounterSample] = []
         #: The bytes that the target's process had found in its memory at its last report.
         self._arrived_b = 0.0
-        #: Where bytes are counted (`MeterRecord.at`).
-        self._counted_at = ""
+        #: What counts the bytes (`MeterRecord.source`).
+        self._source = ""
         #: Reads the total counted so far; None if the target's process reports it.
         self._read_total: Callable[[], float] | None = None
         #: Time between two updates of the counter, seconds; 0: it is always up to date.
@@ -168,13 +168,13 @@ class Meter:
         """Choose the counter of this writer's bytes. Raises MeterError if there is none."""
         writer, injector = self._writer, self._injector
         if not injector.writes:
-            self._counted_at, self._read_total = "a processor", _processor_time(self._pid)
+            self._source, self._read_total = "a processor", _processor_time(self._pid)
         elif injector.reports_arrivals:
-            self._counted_at = "the target's memory"
+            self._source = "the target's memory"
         elif injector.transport(writer) != "shared memory":
             direction = TRAFFIC[injector.direction].at_origin
             self._read_total, self._period_s = _device_counter(writer.device, direction)
-            self._counted_at = f"{direction} by {writer.device}"
+            self._source = f"{direction} by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")
 
@@ -202,8 +202,8 @@ class Meter:
 
     def record(self) -> MeterRecord:
         """Return how bytes are counted, or why they are not counted."""
-        in_memory = self._injector.reports_arrivals and bool(self._counted_at)
-        return MeterRecord(self._writer.index, self._counted_at, in_memory, self._fault)
+        in_memory = self._injector.reports_arrivals and bool(self._source)
+        return MeterRecord(self._writer.index, self._source, in_memory, self._fault)
 
 
 #: Time until the first reading of the frequency, seconds.
@@ -283,7 +283,7 @@ class Watch:
                 for device, samples in self._device_samples.items()
             ],
             loads=self._load_samples,
-            busiest=max(self._foreign_s, key=self._foreign_s.__getitem__, default=""),
+            busiest_program=max(self._foreign_s, key=self._foreign_s.__getitem__, default=""),
             frequencies_hz=self._frequencies_hz,
             free_cpus=free_cpus,
         )

@@ -149,7 +149,7 @@ def _with_rates_alone(series: Series, alone: MeasuredRates) -> Series:
 
 def _sent_b_s(writer: WriterSeries) -> float | None:
     """Return the rate that the origin's device counted during the writer's rows, or None."""
-    if writer.meter.memory or not writer.meter.at or not writer.samples:
+    if writer.meter.in_memory or not writer.meter.source or not writer.samples:
         return None
     first, last = writer.samples[0], writer.samples[-1]
     start_s, end_s = max(writer.rows[0].end_s, first.at_s), last.at_s

@@ -27,7 +27,7 @@ def exceeded_limits(
         used, allowed = distinguishable(cpus, most_cpus, 2)
         yield (
             f"{conditions.node}: foreign processes used {used} hardware threads"
-            f" (most: {series.busiest or 'unknown'}); allowed: {allowed}"
+            f" (most: {series.busiest_program or 'unknown'}); allowed: {allowed}"
         )
     steal, most_steal = conditions.steal_share, limits.steal_share
     if steal is not None and most_steal is not None and steal > most_steal:

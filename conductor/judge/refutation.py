@@ -30,7 +30,7 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
     A pause is a time without counted bytes. Memory means the target's memory.
     """
     spans = spans_in_window(writer, window_s)
-    source = writer.meter.at
+    source = writer.meter.source
     expected_b_s = expected_rate(writer).rate_b_s
     message_s = writer.writer.message_b / expected_b_s if expected_b_s else 0.0
     allowed_s = max(limits.silent_s, _PAUSE_MESSAGES * message_s)
@@ -41,7 +41,7 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
             f" {allowed_s:.1f} s"
         )
     written = sum(span.amount > 0 for span in spans)
-    if writer.meter.memory and len(spans) * _LEAST_WRITTEN_SHARE > max(written, 1):
+    if writer.meter.in_memory and len(spans) * _LEAST_WRITTEN_SHARE > max(written, 1):
         yield (
             f"writer {writer.number} was seen to write in {written} of {len(spans)} readings of the"
             " target's memory"

@@ -41,8 +41,8 @@ class WriterSeries:
     #: its device, so that its bytes are not counted separately.
     counted_s: float | None = None
     rows: list[RateRow] = field(default_factory=list)
-    #: Counts of its bytes by its meter (`MeterRecord.at`). If the writer shares its device, these
-    #: are the bytes of all writers that use the device.
+    #: Counts of its bytes by its meter (`MeterRecord.source`). If the writer shares its device,
+    #: these are the bytes of all writers that use the device.
     samples: list[CounterSample] = field(default_factory=list)
     #: The writer's rate without an application, bytes per second; 0 for a control, which has no
     #: required rate.

@@ -327,7 +327,7 @@ def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) ->
     these two intervals lowers the share.
     """
     samples = writer.samples
-    if not writer.meter.memory or not samples or not claimed_b_s:
+    if not writer.meter.in_memory or not samples or not claimed_b_s:
         return None
     start_s, end_s = window_s
     rise_times_s = [

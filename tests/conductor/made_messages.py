@@ -46,7 +46,7 @@ NODE = NodeSeries(
     node="n7",
     devices=[DEVICE],
     loads=[LoadSample(4.5, None, 3, 400)],
-    busiest="stress",
+    busiest_program="stress",
     frequencies_hz=[2e9],
     free_cpus="0-3",
 )

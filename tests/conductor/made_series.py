@@ -22,7 +22,7 @@ from conductor.readings import (
 from records.acceptance import AcceptanceLimits
 from records.sample import WriterRecord
 
-MEMORY = MeterRecord(0, "the target's memory", memory=True)
+MEMORY = MeterRecord(0, "the target's memory", in_memory=True)
 
 
 def rows(*rates_b_s: float, start_s: float = 0.0) -> list[RateRow]:
@@ -94,7 +94,7 @@ def node(
     """
     loads = [LoadSample(4.0, 0.0, 5, 1000), LoadSample(4.0 + over_s, foreign_s, 5 + stolen, 2000)]
     return NodeSeries(
-        node=name, devices=list(devices), loads=loads, **{"busiest": "stress", **changes}
+        node=name, devices=list(devices), loads=loads, **{"busiest_program": "stress", **changes}
     )
 
 

@@ -71,7 +71,7 @@ def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, dir
 
     monkeypatch.setattr(counters, "read", read)
     _, record = count_three_times(injector=injector)
-    assert (directions, record.at) == ({direction}, f"{direction} by lo")
+    assert (directions, record.source) == ({direction}, f"{direction} by lo")
 
 
 def test_a_device_that_counts_once_a_second_is_not_silent_in_between(monkeypatch):
@@ -199,7 +199,7 @@ def test_what_the_target_reports_is_counted_and_what_it_does_not_report_has_not_
     assert [sample.total for sample in unreported] == [8e6, 8e6]
     # A target may miss a report, so the meter waits for three of its intervals.
     assert unreported[0].at_s - reported[1].at_s >= 0.15
-    assert record == MeterRecord(0, "the target's memory", memory=True)
+    assert record == MeterRecord(0, "the target's memory", in_memory=True)
 
 
 def stamped_lines() -> list[tuple[float, str]]:

@@ -45,7 +45,7 @@ class Hub:
         here = NodeSeries(node=node_name())
         irqs = {"irq": NodeCounter(7, "1")}
         return {
-            "n1": WatchRecord(NodeSeries(node="n1", busiest="cc1"), {}, [4, 2]),
+            "n1": WatchRecord(NodeSeries(node="n1", busiest_program="cc1"), {}, [4, 2]),
             node_name(): WatchRecord(here, irqs, [2]),
         }
 
@@ -64,7 +64,7 @@ def test_this_process_and_its_owner_are_not_counted_as_foreign():
         "n1": messages.BeginWatch(["m0", "m1"], [1, 2], [], []),
         node_name(): messages.BeginWatch([], [1, 2], [os.getpid()], [42]),
     }
-    assert series.nodes == [NodeSeries(node="n1", busiest="cc1")]  # only targets
+    assert series.nodes == [NodeSeries(node="n1", busiest_program="cc1")]  # only targets
     assert gained == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
     assert series.ran == [2, 4]
     assert max(series.stood_still_s, abs(series.clock_moved_s)) < 10.0
@@ -126,7 +126,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     assert reads[-1] == ([os.getpid(), 41], [42])
     first, second, *_, last = observed.node.loads
     assert (first, second) == (LoadSample(100.0, 0.0, 0, 0), LoadSample(101.0, 0.75, 0, 0))
-    assert (last.foreign_s, observed.node.busiest) == (0.75 * (len(reads) - 1), "cc1")
+    assert (last.foreign_s, observed.node.busiest_program) == (0.75 * (len(reads) - 1), "cc1")
     assert observed.node.devices == [
         DeviceSeries("m0", "m0", [DeviceSample(ANY, 100, 10), DeviceSample(ANY, 103, 11)]),
         DeviceSeries("m1", "m1", [DeviceSample(ANY, 200, 20), DeviceSample(ANY, 204, 22)]),

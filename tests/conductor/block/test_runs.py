@@ -272,7 +272,7 @@ class Hub:
 
     async def ask(self, orders, kind, action):
         for state in self.states:
-            state.series.meter = MeterRecord(0, "the target's memory", memory=True)
+            state.series.meter = MeterRecord(0, "the target's memory", in_memory=True)
         return {name: WatchRecord(self.node) for name in orders}
 
 

@@ -30,7 +30,7 @@ MB = 1_000_000
         (Series(nodes=[node(foreign_s=10.34)]), {"foreign_cpus": None}, None),
         (Series(nodes=[node(foreign_s=None)]), {}, None),  # foreign processes are hidden
         (
-            Series(nodes=[node(), node(name="n2", foreign_s=9.0, busiest="")]), {},
+            Series(nodes=[node(), node(name="n2", foreign_s=9.0, busiest_program="")]), {},
             "n2: foreign processes used 0.90 hardware threads (most: unknown)",
         ),
         (

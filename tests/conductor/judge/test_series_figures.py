@@ -49,7 +49,7 @@ def test_conditions_are_computed_from_the_first_and_the_last_reading() -> None:
         node="n1",
         devices=[device_series],
         loads=loads,
-        busiest="stress",
+        busiest_program="stress",
         frequencies_hz=[2e9, 4e9],
         free_cpus="0-3",
     )
