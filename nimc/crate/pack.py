@@ -52,14 +52,14 @@ def run_files(run: Path) -> dict[str, bytes]:
 
 
 def report_files(run: Path) -> dict[str, bytes]:
-    """Make the page and the results of an unpacked run, and return name -> content.
+    """Write the report of an unpacked run to the run's folder, and return file name -> content.
 
-    They are also written to the run's folder. They depend only on the run. Raises InputError if the
-    run has integrity faults.
+    The content depends only on the run. Raises InputError if the run has integrity faults.
     """
-    folder = run / "report"
-    make_reports([run], folder, shell=None)
-    return {name: (folder / name).read_bytes() for name in _REPORT_FILES}
+    report_folder = run / "report"
+    # `shell=None`: the page is read on other hosts, so its commands are not for this one.
+    make_reports([run], report_folder, shell=None)
+    return {name: (report_folder / name).read_bytes() for name in _REPORT_FILES}
 
 
 def _unpack_run(crate_files: Files, folder: Path) -> Path:
@@ -91,11 +91,10 @@ def pack(
     header = load_header(run)
     if crate.exists():
         _require_crate_of(header, crate)
-    finished = header.finished_s is not None
-    # If an unfinished run were not locked, samples could be added while it is read. Then the crate
-    # might lack the counters of these samples, or have samples that the printed head does not
-    # cover.
-    with nullcontext() if finished else locked(run, "wait for it, or end it"):
+    is_finished = header.finished_s is not None
+    # An unfinished run is locked, so that no samples are added while it is read. Otherwise the
+    # crate might lack the counters of added samples, or the printed head might not cover them.
+    with nullcontext() if is_finished else locked(run, "wait for it, or end it"):
         verification = verify(run)
         if not verification.is_sound:
             raise InputError(
@@ -122,7 +121,7 @@ def pack(
         "files": len(crate_files),
         "manifest_sha256": chain.digest(crate_files[MANIFEST]),
         "head": verification.head,
-        "finished": finished,
+        "finished": is_finished,
     }
 
 
