@@ -165,7 +165,7 @@ def start_nodes(
     nodes = spec.members()
     for node in nodes:
         launch(layout, node.name, kind, groups.get(node.name))
-        namespaces.plug_node(
+        namespaces.connect_node(
             controller_netns, layout.netns(node.name), node.index, subnet, spec.rails
         )
     for node in nodes:

@@ -29,11 +29,11 @@ MTU_B = 9000
 _KILL_TIMEOUT_S = 20.0
 
 
-def existing_namespaces(tag: str) -> list[str]:
-    """Return the names of a cluster's network namespaces."""
+def existing_namespaces(cluster_tag: str) -> list[str]:
+    """Return the names of a cluster's network namespaces (`ClusterLayout.tag`)."""
     if not NETNS.is_dir():
         return []
-    return sorted(path.name for path in NETNS.iterdir() if path.name.startswith(f"{tag}-"))
+    return sorted(path.name for path in NETNS.iterdir() if path.name.startswith(f"{cluster_tag}-"))
 
 
 def owns_netns_folder() -> bool:
@@ -105,15 +105,18 @@ def add_namespace(name: str) -> None:
     run(["ip", "-n", name, "link", "set", "lo", "up"])
 
 
-def add_bridges(tag: str, controller_netns: str, subnet: str, rails: int) -> None:
-    """Create the bridges in the controller's namespace, and a link from the first to this host."""
+def add_bridges(cluster_tag: str, controller_netns: str, subnet: str, n_rails: int) -> None:
+    """Create a bridge for each rail in the controller's namespace.
+
+    A link, whose name on this host is the cluster's tag, connects the first bridge to this host.
+    """
     _ip(
-        f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B}"
+        f"link add {cluster_tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B}"
         f" netns {controller_netns}\n"
-        f"address add {subnet}.253/24 dev {tag}\n"
-        f"link set {tag} up\n"
+        f"address add {subnet}.253/24 dev {cluster_tag}\n"
+        f"link set {cluster_tag} up\n"
     )
-    for bridge in BRIDGES[:rails]:
+    for bridge in BRIDGES[:n_rails]:
         _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", controller_netns)
     bridge = BRIDGES[0]
     _ip(
@@ -122,29 +125,39 @@ def add_bridges(tag: str, controller_netns: str, subnet: str, rails: int) -> Non
     )
 
 
-def plug_node(controller_netns: str, netns: str, index: int, subnet: str, rails: int) -> None:
-    """Create the interfaces of a node's namespace, each on the bridge of its rail."""
-    control_commands, node_commands = plug_commands(netns, index, subnet, rails)
-    _ip(control_commands, controller_netns)
-    _ip(node_commands, netns)
+def connect_node(
+    controller_netns: str, node_netns: str, node_index: int, subnet: str, n_rails: int
+) -> None:
+    """Connect a node to the bridge of each rail, by an interface in the node's namespace."""
+    controller_commands, node_commands = connection_commands(
+        node_netns, node_index, subnet, n_rails
+    )
+    _ip(controller_commands, controller_netns)
+    _ip(node_commands, node_netns)
 
 
-def plug_commands(netns: str, index: int, subnet: str, rails: int) -> tuple[str, str]:
-    """Return the commands of `ip -batch` in the namespaces of the controller and of the node."""
-    control_commands = node_commands = ""
+def connection_commands(
+    node_netns: str, node_index: int, subnet: str, n_rails: int
+) -> tuple[str, str]:
+    """Return the commands of `ip -batch` in the namespaces of the controller and of the node.
+
+    The last number of the node's address is its index, on every rail.
+    """
+    controller_commands = node_commands = ""
     first, second, third = subnet.split(".")
-    for rail, bridge in enumerate(BRIDGES[:rails]):
-        port, link = f"port{index}r{rail}", f"eth{rail}"
-        address = f"{first}.{int(second) + rail}.{third}.{index}/24"
-        control_commands += (
-            f"link add {port} mtu {MTU_B} type veth peer name {link} mtu {MTU_B} netns {netns}\n"
+    for rail, bridge in enumerate(BRIDGES[:n_rails]):
+        port, interface = f"port{node_index}r{rail}", f"eth{rail}"
+        address = f"{first}.{int(second) + rail}.{third}.{node_index}/24"
+        controller_commands += (
+            f"link add {port} mtu {MTU_B} type veth"
+            f" peer name {interface} mtu {MTU_B} netns {node_netns}\n"
             f"link set {port} master {bridge} up\n"
         )
-        node_commands += f"address add {address} dev {link}\nlink set {link} up\n"
-    return control_commands, node_commands
+        node_commands += f"address add {address} dev {interface}\nlink set {interface} up\n"
+    return controller_commands, node_commands
 
 
-def plug_tap(controller_netns: str, tap: str, bridge: str) -> None:
+def connect_tap(controller_netns: str, tap: str, bridge: str) -> None:
     """Add a tap to a bridge, for a virtual machine in the controller's namespace."""
     _ip(
         f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n",
@@ -158,19 +171,23 @@ def _ip(commands: str, netns: str | None = None) -> None:
     run(["ip", *options, "-batch", "-"], stdin=commands)
 
 
-def remove(tag: str, namespaces: list[str], made_netns_folder: bool) -> list[str]:
-    """Remove a cluster's link and namespaces, in which no process runs; return what was removed."""
+def remove(cluster_tag: str, namespaces: list[str], made_netns_folder: bool) -> list[str]:
+    """Remove a cluster's link and its namespaces, and return what was removed.
+
+    No process may run in the namespaces. If `made_netns_folder` is true, the folder of namespaces
+    is removed, too, once it is empty.
+    """
     removed = []
-    if Path(f"/sys/class/net/{tag}").exists():
-        # The kernel removes a namespace, with its links, some time after the last process has
-        # ended. So this link is removed explicitly.
-        run(["ip", "link", "delete", tag])
-        removed.append(f"link {tag}")
+    if Path(f"/sys/class/net/{cluster_tag}").exists():
+        # The kernel removes a namespace and its links only some time after the namespace's last
+        # process has ended. So this link is deleted explicitly.
+        run(["ip", "link", "delete", cluster_tag])
+        removed.append(f"link {cluster_tag}")
     for name in namespaces:
         run(["ip", "netns", "delete", name])
         removed.append(f"namespace {name}")
     if made_netns_folder and NETNS.is_dir() and not any(NETNS.iterdir()):
-        # `ip` mounted this folder onto itself for the first namespace on this host.
+        # When `ip` created the first namespace on this host, it mounted this folder onto itself.
         with suppress(MachineError, OSError):
             run(["umount", str(NETNS)])
             NETNS.rmdir()

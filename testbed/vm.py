@@ -257,7 +257,7 @@ def start_nodes(
     qemu_processes: dict[str, subprocess.Popen[bytes]] = {}
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
-            namespaces.plug_tap(layout.netns(CONTROLLER), _tap(node, rail), bridge)
+            namespaces.connect_tap(layout.netns(CONTROLLER), _tap(node, rail), bridge)
         command = [*_enter_command(layout), *qemu_command(spec, layout, node, subnet, image)]
         qemu_processes[node.name] = start(command, layout.log(node.name))
 

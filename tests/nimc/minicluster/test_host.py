@@ -32,7 +32,7 @@ def test_a_subnet_that_is_in_use_is_skipped() -> None:
 
 
 def test_each_rail_of_a_node_has_its_own_bridge_and_subnet() -> None:
-    ports, links = namespaces.plug_commands("nimc-x-node3", 3, "10.77.5", rails=2)
+    ports, links = namespaces.connection_commands("nimc-x-node3", 3, "10.77.5", n_rails=2)
     peers = re.findall(r"link add (\w+) .* name (\w+) .* netns nimc-x-node3\n", ports)
     assert [link for _, link in peers] == ["eth0", "eth1"]
     masters = dict(re.findall(r"link set (\w+) master (\w+) up\n", ports))
