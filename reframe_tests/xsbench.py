@@ -25,17 +25,18 @@ class xsbench(ProgramTest, ThreadsMixin):
     within_block = ("layout", "size", "method")
     comparable_across_cores = True
 
-    #: `small`, `large`, or `auto`: `large` if the grids of one rank per core fit into the share of
-    #: memory that the site file allows.
+    #: `small`, `large` or `auto`. `auto` is `large` if the grids of one rank per core fit into the
+    #: share of memory that the site file allows, else `small`.
     size = variable(str, value="auto")
 
     #: `history` or `event`.
     method = variable(str, value="history")
 
     def lay_out(self):
-        """Choose the size by the memory, since every rank holds the whole grid."""
+        """Lay out ranks and threads, and choose the size of the problem."""
         ranks, threads = self.ranks_and_threads(self.app_cores)
         self.set_ranks(ranks, threads)
+        # Every rank holds the whole grid. `sized_cores` does not depend on reserved cores.
         memory_b = self.machine.memory_share * self.machine.memory_b()
         large_fits = self.sized_cores * _LARGE_B <= memory_b
         size = self.size
