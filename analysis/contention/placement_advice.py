@@ -108,8 +108,8 @@ def _placement_rates(
     *,
     measured: bool,
 ) -> PlacementRates:
-    comp_b_s = float(prediction.comp_par_b_s[cores - 1])
-    comm_b_s = float(prediction.comm_par_b_s[cores - 1])
+    comp_together_b_s = float(prediction.comp_par_b_s[cores - 1])
+    comm_together_b_s = float(prediction.comm_par_b_s[cores - 1])
     comp_loses = _loses(prediction.comp_par_b_s, prediction.comp_alone_b_s)
     comm_loses = _loses(prediction.comm_par_b_s, prediction.comm_alone_b_s)
     known = ~np.isnan(prediction.comp_par_b_s + prediction.comm_par_b_s)
@@ -120,10 +120,10 @@ def _placement_rates(
         comp_node=prediction.comp_node,
         comm_node=prediction.comm_node,
         measured=measured,
-        comp_b_s=_none_if_nan(comp_b_s),
-        comm_b_s=_none_if_nan(comm_b_s),
-        comp_share=_none_if_nan(comp_b_s / best_comp_b_s),
-        comm_share=_none_if_nan(comm_b_s / best_comm_b_s),
+        comp_b_s=_none_if_nan(comp_together_b_s),
+        comm_b_s=_none_if_nan(comm_together_b_s),
+        comp_share=_none_if_nan(comp_together_b_s / best_comp_b_s),
+        comm_share=_none_if_nan(comm_together_b_s / best_comm_b_s),
         unharmed_cores=int(harmed[0]) - 1 if len(harmed) else last_known,
         both_lose_cores=int(both_lose[0]) if len(both_lose) else None,
     )
@@ -153,11 +153,11 @@ def placement_basis(model: Model, row: PlacementRates) -> str:
 
 
 def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[str]:
-    """Return sentences on the best placement, and on the numbers of cores from which sides lose."""
+    """Return sentences on the best placement, and on how many cores can compute without loss."""
     best = rows[0]
     if best.smaller_share < 0:
-        computing = plural(cores, "core")
-        return [f"While {computing} compute, the model of {model.name} predicts no placement."]
+        cores_text = plural(cores, "core")
+        return [f"While {cores_text} compute, the model of {model.name} predicts no placement."]
     basis = placement_basis(model, best)
     if not model.published:
         basis = f"placement {basis}"
