@@ -25,12 +25,15 @@ IS_TOOL_COUNT = ~pl.col("tool").cast(pl.String).is_in(AGENT_TOOLS)
 
 
 def values_of_roles(run: RunData) -> pl.DataFrame:
-    """A row per run, rank and role, with its value; computed once for each run."""
+    """Return a row per application run, rank and role, with its value.
+
+    `run` keeps the table, so that it is computed once.
+    """
     return run.cached("values of roles", lambda: role_values(run.counters))
 
 
 def paired_roles(run: RunData) -> pl.DataFrame:
-    """A row per pair, effect, rank and role, with the values `off` and `on`."""
+    """Return a row per pair, effect, rank and role, with the values `off` and `on`."""
     values = values_of_roles(run)
     treatment_names = pl.col("arm", "baseline").cast(pl.String)
     names_without_tool = treatment_names.map_elements(without_tool, return_dtype=pl.String)
@@ -54,23 +57,23 @@ def paired_roles(run: RunData) -> pl.DataFrame:
 
 
 def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
-    """A row per pair and role: the sums of `off` and `on` over ranks or, for shares, their means.
+    """Return a row per pair and role, with the sums of `off` and of `on` over ranks.
 
-    A pair is left out if a rank has no value.
+    Shares have means instead of sums. A pair is left out if a rank has no value.
     """
-    sides = pl.col("off", "on")
+    off_and_on = pl.col("off", "on")
     is_share = pl.col("role").first().is_in(SHARE_ROLES)
     pairs = paired.group_by(*COMPARISON_COLUMNS, "role", *PAIR_COLUMNS, maintain_order=True)
     sums = pairs.agg(
-        pl.when(is_share).then(sides.mean()).otherwise(sides.sum()),
+        pl.when(is_share).then(off_and_on.mean()).otherwise(off_and_on.sum()),
         pl.col("baseline").first(),
-        is_complete=pl.all_horizontal(sides.is_not_null().all()),
+        is_complete=pl.all_horizontal(off_and_on.is_not_null().all()),
     )
     return sums.filter("is_complete")
 
 
 def with_holm_correction(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with its p values corrected by Holm's method over all rows."""
+    """Return the table with its p values corrected by Holm's method over all rows."""
     has_p = table["p"].is_not_null()
     adjusted = holm(table["p"].drop_nulls().to_list())
     return table.with_columns(p=table["p"].scatter(has_p.arg_true(), adjusted))
