@@ -147,7 +147,7 @@ def arm_and_levels(treatment: str) -> ArmAndLevels:
 
 @cache  # called for each of thousands of cases
 def arm_of(treatment: str) -> Arm:
-    """The arm of a treatment: `on` for `on@rate=25%`."""
+    """The standard arm of a treatment: `on` for `on@rate=25%`. Any other arm has no name."""
     return ARMS.get(arm_and_levels(treatment).arm, _UNKNOWN_ARM)
 
 

@@ -111,15 +111,15 @@ class Treatment:
     factors: dict[str, Level] = field(default_factory=dict)
     #: Caveats for its samples only.
     notes: list[str] = field(default_factory=list)
-    #: Starts of the application for runs that are 2, 4, 8, ... times as long; empty if the check
-    #: cannot lengthen it.
+    #: How the application is started for runs that are 2, 4, 8, ... times as long; empty if the
+    #: check cannot lengthen its runs.
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:
-        """How the application is started for a run whose length was doubled `doublings` times."""
+        """Return how the application is started if its length is doubled `doublings` times."""
         return [self.start, *self.longer][doublings]
 
     @property
     def arm(self) -> str:
-        """The arm of the treatment: `on` for `on@rate=25%`."""
+        """Return the name of the standard arm: `on` for `on@rate=25%`; empty for any other arm."""
         return arm_of(self.name).name
