@@ -61,7 +61,7 @@ class MachineHistory:
 def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
     """Name -> table, for the page over all machines."""
     machines = [*map(machine_row, histories), *_published_machines()]
-    triads = [*filter(None, map(_triad, histories)), *_published_triads()]
+    triads = [*filter(None, map(_triad_row, histories)), *_published_triads()]
     return {
         "machines": machines,
         "triad": triads,
@@ -136,10 +136,10 @@ def runs_in_cache(results: pl.DataFrame) -> frozenset[str]:
     )
 
 
-def _triad(history: MachineHistory) -> Row | None:
-    """The machine's row of Table II: the latest run of STREAM in memory with `off` and `on`.
+def _triad_row(history: MachineHistory) -> Row | None:
+    """Return the machine's row of Table II, from its latest run in memory with `off` and `on`.
 
-    It also has the run's slowdown, if the run has one. None if there is no such run.
+    None if there is no such run. The row has the run's slowdown, or None if the run has none.
     """
     stream = history.nights.filter(
         pl.col("case") == _STREAM, ~pl.col("run").is_in(history.runs_in_cache)
@@ -184,39 +184,45 @@ def _published_triads() -> list[Row]:
 
 
 def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """Figure 1: the rate of the network, and of triad per core. Both must be known for a machine.
+    """Return the rows of figure 1: the rate of the network, and the rate of triad per core.
 
-    If a published machine was measured at several memory clocks, its fastest triad is used.
+    A machine has a row if both rates are known. If a published machine was measured at several
+    memory clocks, its fastest triad is used.
     """
     rate_rows = []
     for machine in machines:
-        published, name = machine["published"], machine["machine"]
-        rows = [
-            row
-            for row in triads
-            if row["published"] == published
-            and (row["machine"] == name or (published and row["machine"].startswith(f"{name}-")))
-        ]
-        if rows and machine["cores"] and machine["link_b_s"]:
-            fastest_b_s = max(row["off_b_s"] for row in rows)
+        own_triads = [triad for triad in triads if _is_triad_of(machine, triad)]
+        if own_triads and machine["cores"] and machine["link_b_s"]:
+            fastest_b_s = max(triad["off_b_s"] for triad in own_triads)
             rate_rows.append(
                 {
-                    "machine": name,
+                    "machine": machine["machine"],
                     "network_b_s": machine["link_b_s"],
                     "memory_core_b_s": fastest_b_s / machine["cores"],
-                    "published": published,
-                    "emulated": any(row["emulated"] for row in rows),
+                    "published": machine["published"],
+                    "emulated": any(triad["emulated"] for triad in own_triads),
                 }
             )
     return rate_rows
 
 
-def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """The share of a machine's memory bandwidth that triad takes without writes; triad's slowdown.
+def _is_triad_of(machine: Row, triad: Row) -> bool:
+    """Return whether a row of Table II is of the machine of a row of Table I.
 
-    Only machines whose memory bandwidth and slowdown are known have a row. Slowdowns whose verdict
-    allows no statement on the effect are left out. Published machines have a row for each of their
-    memory clocks.
+    In Table II, the name of a published machine may end in the memory clock: `Westmere-800`.
+    """
+    published: bool = machine["published"]
+    name, triad_name = str(machine["machine"]), str(triad["machine"])
+    is_same_name = triad_name == name or (published and triad_name.startswith(f"{name}-"))
+    return triad["published"] == published and is_same_name
+
+
+def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
+    """Return a row per machine: triad's share of the memory bandwidth, and triad's slowdown.
+
+    The share is that without writes. Only machines whose memory bandwidth and slowdown are known
+    have a row. Slowdowns whose verdict allows no statement on the effect are left out. A published
+    machine has a row for each of its memory clocks.
     """
     measured_machines = {row["machine"]: row for row in machines if not row["published"]}
     headroom_rows = []
@@ -256,9 +262,10 @@ def _dram_b_s(machine: str, table_1: Mapping[str, Any]) -> float:
 
 
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
-    """The latest slowdown of every case and treatment on every machine, in order of cases.
+    """Return the latest slowdown of every campaign, case and treatment on every machine.
 
-    Slowdowns whose verdict allows no statement on the effect are left out.
+    Rows are in order of campaign, case, treatment and slowdown. Slowdowns whose verdict allows no
+    statement on the effect are left out.
     """
     rows: list[Row] = []
     for history in histories:

@@ -30,10 +30,10 @@ FILES = (_PAGE, _DOCUMENT)
 def machine_histories(
     folders: Sequence[Path], output: Path
 ) -> tuple[list[MachineHistory], list[str]]:
-    """The history of each machine in order of names, and a line for each table that is left out.
+    """Return the history of each machine, in order of names, and a line for each omission.
 
-    `folders` are folders of runs. Reports are linked by paths relative to the pages in `output`.
-    Raises InputError if a folder does not exist.
+    A table of results or a machine may be left out. `folders` are folders of runs. Reports are
+    linked by paths relative to the pages in `output`. Raises InputError if a folder does not exist.
     """
     results, left_out = read_results(folders)
     nights = nights_of(results)
