@@ -32,9 +32,9 @@ def escaped(text: str) -> str:
 def tabular(rows: Sequence[Sequence[str]]) -> str:
     """A table of texts, with a line break at its end. The first row is the header."""
     lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
-    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    max_lengths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     column_types = "".join(
-        "l" if length <= _MAX_UNBROKEN_CHARACTERS else "p{18em}" for length in longest
+        "l" if length <= _MAX_UNBROKEN_CHARACTERS else "p{18em}" for length in max_lengths
     )
     begin = rf"\begin{{tabular}}{{{column_types}}}"
     return "\n".join([begin, lines[0], r"\hline", *lines[1:], r"\end{tabular}", ""])
