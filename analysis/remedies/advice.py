@@ -120,23 +120,27 @@ def sentences(advice: Advice) -> list[str]:
 def dynamic_reservation_lines(advice: Advice) -> list[str]:
     """Return a line for each remedy of reserved cores: the speed if reserved only under traffic.
 
-    If there are several treatments with traffic, the one with the highest rate of writes is used.
+    If a remedy was measured under several treatments, the one with the highest rate of writes is
+    used.
     """
     share = 1.0 if advice.traffic_share is None else advice.traffic_share
-    rows_of_cores = grouped(
+    rows_by_remedy = grouped(
         ((row["run"], row["case"], row["remedy"], row["at"]), row) for row in advice.dynamic
     )
-    fastest = [max(rows, key=lambda row: row["rate_b_s"] or 0.0) for rows in rows_of_cores.values()]
-    sentences_of_cores = [(row, strategy_sentence(row, share)) for row in fastest]
-    return [f"{text}{_run_text(row, advice)}" for row, text in sentences_of_cores if text]
+    lines = []
+    for rows in rows_by_remedy.values():
+        fastest = max(rows, key=lambda row: row["rate_b_s"] or 0.0)
+        if sentence := strategy_sentence(fastest, share):
+            lines.append(f"{sentence}{_run_text(fastest, advice)}")
+    return lines
 
 
 def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
     """Return a crossing of a row as text, with its interval: `3.98 GB/s [3.61 GB/s, 4.40 GB/s]`.
 
-    If only one end of the interval is known, the text is `above 7.20 GB/s` or `below 7.20 GB/s`. If
-    neither end is known, it is `not decided`. With the unit `%`, it is a share of time, or `never`
-    or `always`.
+    `name` is the column of the crossing (`analysis.statistics.location.Crossing`). If only one end
+    of the interval is known, the text is `above 7.20 GB/s` or `below 7.20 GB/s`. If neither end is
+    known, it is `not decided`. With the unit `%`, it is a share of time, or `never` or `always`.
     """
     crossing, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
 
@@ -171,20 +175,23 @@ def _loss_sentence(advice: Advice) -> str:
     added, added_low, added_high = (
         f"{100 * lost_share / (1 - lost_share):.1f}" for lost_share in (lost, lost_low, lost_high)
     )
-    time = "all the time, as in the runs"
+    time_text = "all the time, as in the runs"
     if advice.traffic_share is not None:
-        time = f"{percentage(advice.traffic_share, '.3g')} of the time (assumed)"
-    rate = "" if largest["rate_b_s"] is None else f" ({quantity(largest['rate_b_s'], 'B/s', 3)})"
+        time_text = f"{percentage(advice.traffic_share, '.3g')} of the time (assumed)"
+    rate_text = (
+        "" if largest["rate_b_s"] is None else f" ({quantity(largest['rate_b_s'], 'B/s', 3)})"
+    )
     comparison = f", the most among {cases_text}" if len(losses) > 1 else ""
     doubt = "; its pairs do not determine the mean more precisely" if lost_low < 0 else ""
     return (
-        f"With traffic {time}, {largest['traffic']}{rate}{_emulation_text(largest)} costs"
+        f"With traffic {time_text}, {largest['traffic']}{rate_text}{_emulation_text(largest)} costs"
         f" {largest['case']}{_run_text(largest, advice)} on average"
         f" {added} [{added_low}, {added_high}] more node-hours per 100{comparison}{doubt}."
     )
 
 
 def _recommendation_sentence(advice: Advice) -> str:
+    """Name the remedies by their standing: the recommended ones first."""
     rows = advice.remedies
     if not rows:
         return "No remedy was tried, so none is recommended."
@@ -204,7 +211,7 @@ def _recommendation_sentence(advice: Advice) -> str:
             f" worth its price {_break_even_text(row)}"
             for row in recommended
         ],
-        "Worth its price where traffic takes enough of the time (--traffic-share)": [
+        "Worth its price if traffic takes enough of the time (--traffic-share)": [
             f"{_remedy_name(row, advice)}, {_break_even_text(row)}" for row in conditional
         ],
         "Shown to cost more than it gains": [
