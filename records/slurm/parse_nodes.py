@@ -36,7 +36,11 @@ _USABLE = (
 )
 #: Sign of a node that is about to restart; its state may be `down` until then.
 _RESTART_SIGN = "^"
-_NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)(?:\s+([\w.+-]+)(\*?))?", re.ASCII)
+_NODE = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w.-]*)\s+(?P<state>[a-z_]+)(?P<signs>[^\sa-z]*)"
+    r"(?:\s+(?P<partition>[\w.+-]+)(?P<default_sign>\*?))?",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,11 @@ def nodes_in(sinfo_output: str, *, default_only: bool = False) -> list[SlurmNode
     node that does not answer, `idle*`, is `unknown`. A node that restarts, `down^`, is `reboot`.
     """
     matches = [_NODE.fullmatch(line.strip()) for line in sinfo_output.splitlines()]
-    rows = [match.groups() for match in matches if match and bool(match[4]) == default_only]
-    default_rows = [row for row in rows if row[-1]]
+    rows = [match for match in matches if match and bool(match["partition"]) == default_only]
+    default_rows = [row for row in rows if row["default_sign"]]
     nodes: dict[str, SlurmNode] = {}
-    for name, state, signs, *_ in default_rows or rows:
+    for row in default_rows or rows:
+        name, state, signs = row["name"], row["state"], row["signs"]
         if _RESTART_SIGN in signs:
             state = "reboot"
         elif "*" in signs:
@@ -211,26 +216,29 @@ def closed_partitions(scontrol_output: str) -> list[str]:
 def _with_memory(
     partition: SlurmPartition, limits: Mapping[str, int | None], shapes: Sequence[NodeShape]
 ) -> SlurmPartition:
-    """A partition with the memory that its jobs request, which every node has.
+    """Return the partition with the memory that its jobs request. Every node has this memory.
 
-    A job of whole nodes does not always get their memory. If no default is set, a job without a
-    request gets all memory of a node, as does a job with `--mem=0`. If that exceeds a limit per
-    node, such a job waits (MaxMemPerLimit). So it requests the limit. If there is a limit per CPU,
-    the job requests memory per CPU, since for memory per node Slurm would give each task more CPUs.
+    A job of whole nodes does not always get all their memory:
+
+    - If no default is set, a job without a request gets it, as does a job with `--mem=0`.
+    - If all memory exceeds a limit per node, such a job waits (MaxMemPerLimit). So a job requests
+      the limit.
+    - If there is a limit per CPU, a job requests memory per CPU. For memory per node, Slurm would
+      give each task more CPUs.
     """
-    nodes_mib = [shape.memory_mib for shape in shapes if shape.memory_mib]
-    cpus_mib = [
+    mib_per_node = [shape.memory_mib for shape in shapes if shape.memory_mib]
+    mib_per_cpu = [
         shape.memory_mib // (shape.cores * shape.threads_per_core)
         for shape in shapes
         if shape.memory_mib
     ]
     # For Slurm, a node of unknown memory has 1 MiB. If all nodes are such, limits are ignored.
-    may_limit = nodes_mib or not shapes
+    limits_apply = mib_per_node or not shapes
     node_limit_mib, cpu_limit_mib = limits["MaxMemPerNode"], limits["MaxMemPerCPU"]
-    if cpu_limit_mib and may_limit:
-        return replace(partition, memory_mib_per_cpu=max(1, min([cpu_limit_mib, *cpus_mib])))
-    if node_limit_mib and may_limit and max(nodes_mib, default=math.inf) > node_limit_mib:
-        return replace(partition, memory_mib=min([node_limit_mib, *nodes_mib]))
+    if cpu_limit_mib and limits_apply:
+        return replace(partition, memory_mib_per_cpu=max(1, min([cpu_limit_mib, *mib_per_cpu])))
+    if node_limit_mib and limits_apply and max(mib_per_node, default=math.inf) > node_limit_mib:
+        return replace(partition, memory_mib=min([node_limit_mib, *mib_per_node]))
     has_default = limits["DefMemPerNode"] or limits["DefMemPerCPU"]
     return replace(partition, memory_mib=0) if has_default else partition
 
