@@ -37,29 +37,27 @@ _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
 def _relative_speeds(run: RunData) -> pl.DataFrame:
-    """Return a row for each remedy that reserves more cores than its reference, and each pair.
+    """Return a row for each pair of each remedy that reserves more cores than its reference.
 
-    Speeds are relative to the speed `off` (without writes) without the remedy.
-
-    `from_b_s` is the rate above which the cores are reserved, null if it is not known. `reserves`
-    says whether they are reserved during the measured traffic.
+    The speeds `on`, `off_with` and `on_with` are divided by the speed `off`, which is that without
+    writes and without the remedy. `from_b_s` is the rate above which a dynamic core is reserved,
+    null if it is not known. `reserves` says whether it is reserved during the measured traffic.
     """
     rows = remedy_speeds(run)
     if rows.is_empty():
         return rows
-    complete = rows.filter("paired", factor=CORES_FACTOR)
     level, reference = (pl.col(name).cast(pl.Int64) for name in ("level", "reference"))
-    complete = complete.filter(level > reference)
-    complete = complete.drop_nulls(["off", "on", "off_with", "on_with"])
-    if complete.is_empty():
-        return complete
-    rates = _break_even_rates_b_s(run)
-    arms = [arm_and_levels(name).arm for name in complete["traffic"]]
-    keys = zip(complete["case"], arms, complete["level"], strict=True)
-    from_b_s = pl.Series("from_b_s", [rates.get(key) for key in keys], pl.Float64)
+    core_rows = rows.filter("paired", factor=CORES_FACTOR).filter(level > reference)
+    complete_rows = core_rows.drop_nulls(["off", "on", "off_with", "on_with"])
+    if complete_rows.is_empty():
+        return complete_rows
+    rates_b_s = _break_even_rates_b_s(run)
+    arms = [arm_and_levels(name).arm for name in complete_rows["traffic"]]
+    keys = zip(complete_rows["case"], arms, complete_rows["level"], strict=True)
+    from_b_s = pl.Series("from_b_s", [rates_b_s.get(key) for key in keys], pl.Float64)
     off = pl.col("off")
     is_faster = (pl.col("on_with") / pl.col("on")).median().over(_CORE_COLUMNS) > 1
-    return complete.with_columns(from_b_s).select(
+    return complete_rows.with_columns(from_b_s).select(
         *_CORE_COLUMNS,
         "emulated",
         "rate_b_s",
@@ -82,15 +80,13 @@ def _break_even_rates_b_s(run: RunData) -> dict[tuple[str, str, str], float]:
         for row in cached_answer(THROTTLING, run).to_dicts()
         if row["reserved"] is not None and row["word"] == "yes"
     )
-    rates = {}
+    rates_b_s = {}
     for key, rows in rows_of_cores.items():
-        if len(rows) > 1:
-            continue
-        for column in ("same_rate_b_s", "same_rate_b_s_high", "same_rate_b_s_low"):
-            if rows[0][column] is not None:
-                rates[key] = rows[0][column]
-                break
-    return rates
+        columns = ("same_rate_b_s", "same_rate_b_s_high", "same_rate_b_s_low")
+        known_b_s = [rows[0][column] for column in columns if rows[0][column] is not None]
+        if len(rows) == 1 and known_b_s:
+            rates_b_s[key] = known_b_s[0]
+    return rates_b_s
 
 
 def strategy_speeds(run: RunData, shares: Sequence[float]) -> pl.DataFrame:

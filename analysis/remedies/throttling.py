@@ -26,6 +26,8 @@ from records.sample import Level
 RATE_FACTOR, CORES_FACTOR = "rate", "reserved_cores"
 #: Columns that identify a sweep.
 SWEEP_COLUMNS = ["case", "arm", "at"]
+#: Columns that identify a family: the sweeps that differ only in the number of reserved cores.
+_FAMILY_COLUMNS = ["case", "arm", "others"]
 #: Columns that identify a pair in a sweep.
 PAIR_COLUMNS = ["block", "pair"]
 
@@ -46,9 +48,9 @@ def sweep_runs(run: RunData) -> pl.DataFrame:
     """Return a row for each pair and rate of the sweeps, with `reached_b_s` and the `loss`.
 
     The loss is in bytes per second if the figure of merit is a bandwidth. Otherwise, the loss is
-    slowdown - 1. A sweep has one case, one arm and one level of every other factor. `at` names
-    these levels. `others` names them without the number of reserved cores, so sweeps that differ
-    only in this number have the same `others`. A pair with only one rate is left out.
+    slowdown - 1. A sweep has one case, one arm and one level of every factor besides the rate. `at`
+    names these levels. `others` names them without the number of reserved cores, so it is the same
+    in a family. A pair with only one rate is left out.
     """
     return run.cached("runs of sweeps", lambda: _sweep_runs(run))
 
@@ -127,26 +129,30 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     if runs.is_empty():
         return runs
     pairs = fitted_slopes(runs)
-    family = ["case", "arm", "others"]
-    fewest_cores = pl.col("cores").min().over(family)
+    fewest_cores = pl.col("cores").min().over(_FAMILY_COLUMNS)
     pairs_with_more = pairs.filter(pl.col("cores") > fewest_cores)
-    reserved_numbers = pairs_with_more.select(*family, reserved="cores").unique(maintain_order=True)
+    reserved_numbers = pairs_with_more.select(*_FAMILY_COLUMNS, reserved="cores").unique(
+        maintain_order=True
+    )
     pairs_with_fewest = pairs.filter(pl.col("cores") == fewest_cores)
     all_pairs = pl.concat(
         [
-            pairs_with_fewest.join(reserved_numbers, on=family, maintain_order="left"),
-            pairs.join(reserved_numbers, on=family, how="anti", maintain_order="left"),
+            pairs_with_fewest.join(reserved_numbers, on=_FAMILY_COLUMNS, maintain_order="left"),
+            pairs.join(reserved_numbers, on=_FAMILY_COLUMNS, how="anti", maintain_order="left"),
             pairs_with_more,
         ],
         how="diagonal",
     )
     partners = pairs_with_more.select(
-        *family, *PAIR_COLUMNS, reserved="cores", off_with="off", slope_with="slope"
+        *_FAMILY_COLUMNS, *PAIR_COLUMNS, reserved="cores", off_with="off", slope_with="slope"
     )
     rows = all_pairs.join(
-        partners, on=[*family, *PAIR_COLUMNS, "reserved"], how="left", maintain_order="left"
+        partners,
+        on=[*_FAMILY_COLUMNS, *PAIR_COLUMNS, "reserved"],
+        how="left",
+        maintain_order="left",
     )
-    rows = rows.sort(*family, "cores", "reserved", maintain_order=True)
+    rows = rows.sort(*_FAMILY_COLUMNS, "cores", "reserved", maintain_order=True)
     off, off_with = pl.col("off"), pl.col("off_with")
     time_ratio = pl.when(pl.col("better") == "lower").then(off_with / off).otherwise(off / off_with)
     price_factor = pl.when("bandwidth").then(1.0).otherwise(time_ratio)
@@ -168,9 +174,8 @@ def _crossings_where_a_line_fits(table: pl.DataFrame) -> pl.DataFrame:
 
     The second rate compares two sweeps, so a line must fit both.
     """
-    family = ["case", "arm", "others"]
-    sweeps = table.select(*family, reserved="cores", fits_with=_LINE_FITS).unique()
-    table = table.join(sweeps, on=[*family, "reserved"], how="left", maintain_order="left")
+    sweeps = table.select(*_FAMILY_COLUMNS, reserved="cores", fits_with=_LINE_FITS).unique()
+    table = table.join(sweeps, on=[*_FAMILY_COLUMNS, "reserved"], how="left", maintain_order="left")
     crossover, same_rate = (pl.col(name, f"{name}_low", f"{name}_high") for name in _CROSSINGS)
     return table.with_columns(
         pl.when(_LINE_FITS).then(crossover),
