@@ -87,13 +87,13 @@ class NightsDifference:
 
 
 def correlation_of_nights(
-    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED_CHANCE
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed_chance: float = MISSED_CHANCE
 ) -> NightCorrelation:
     """Return the correlation of neighbouring nights, which is assumed to be the same in all `rows`.
 
     A row has the positive values of one quantity on each side, with nights in order of time. Rows
-    that lack a night are left out. `missed` is the chance that nights correlate by more than the
-    upper limit.
+    that lack a night are left out, and so are rows whose nights do not differ. `missed_chance` is
+    the chance that nights correlate by more than the upper limit.
     """
     m, n = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
     complete = [(x, y) for x, y in rows if (len(x), len(y)) == (m, n)]
@@ -103,12 +103,13 @@ def correlation_of_nights(
     if max(m, n) < 3 or not len(nights):
         return NightCorrelation(estimate=None, at_most=CORRELATIONS[-1])
     nights /= np.linalg.norm(nights, axis=1, keepdims=True)
-    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(m, n), nights).mean())
-    expected, deviation = np.array([neighbour_ratio(m, n, r) for r in CORRELATIONS]).T
-    error = deviation / math.sqrt(count_independent_rows(nights, m + n - 2))
-    not_rejected = neighbours - expected > special.ndtri(missed) * error
+    ratio = float(np.einsum("ri,ij,rj->r", nights, _neighbours(m, n), nights).mean())
+    expected_ratios, deviations = np.array([neighbour_ratio(m, n, r) for r in CORRELATIONS]).T
+    errors = deviations / math.sqrt(count_independent_rows(nights, m + n - 2))
+    # A correlation is rejected if a ratio as small as this one would be too improbable with it.
+    not_rejected = ratio - expected_ratios > special.ndtri(missed_chance) * errors
     return NightCorrelation(
-        estimate=float(np.interp(neighbours, expected, CORRELATIONS)),
+        estimate=float(np.interp(ratio, expected_ratios, CORRELATIONS)),
         at_most=float(np.max(CORRELATIONS, where=not_rejected, initial=0.0)),
     )
 
