@@ -204,11 +204,11 @@ class Injector(ABC):
     reports_arrivals: bool = False
     #: True if it can make the short writes of a timetable.
     writes_short: bool = True
+    #: Maximum size of a message, bytes; None if there is no limit.
+    max_message_b: int | None = None
     #: What a chosen footprint changes: the size of messages, or the number of places in memory that
     #: messages of one size go to; None if no footprint can be chosen.
     footprint_by: Literal["message", "place"] | None = None
-    #: Maximum size of a message, bytes; None if there is no limit.
-    max_message_b: int | None = None
     #: Maximum number of such places; None if there is no limit.
     most_places: int | None = None
     #: Maximum number of queue pairs of one program. If it is 1, a program is started for each queue
@@ -223,7 +223,7 @@ class Injector(ABC):
     install: str = ""
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
-        """Set the direction. For another direction than `write`, a `name` must be given."""
+        """Set the direction. If it is not `write`, the injector needs a `name` of its own."""
         self.name = name or self.name
         self.direction = direction
 
