@@ -90,12 +90,15 @@ class _Comparison(NamedTuple):
     other_levels: dict[str, Level]
 
 
-def contrasts(judged: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
-    """Prices and gains of every case, from its samples (`pairs.judge_samples`) and its results."""
+def contrasts(samples: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
+    """Return the prices and gains of every case.
+
+    `samples` has the samples as `pairs.judge_samples` returns them.
+    """
     floors = {(row.case, row.baseline): row.noise_floor for row in results}
     estimates: list[tuple[Contrast, float]] = []
-    for case in judged["case"].unique(maintain_order=True):
-        case_samples = judged.lazy().filter(pl.col("case") == case)
+    for case in samples["case"].unique(maintain_order=True):
+        case_samples = samples.lazy().filter(pl.col("case") == case)
         treatments = _treatments(case_samples)
         if comparisons := list(_comparisons(treatments)):
             runs = counted_runs(case_samples, "fom").pivot(
