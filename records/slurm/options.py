@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 #: ReFrame's names of schedulers that are Slurm: the first reads the states of jobs from the
 #: accounting, the second from the queue, where it does not find heterogeneous jobs.
-SCHEDULERS = SACCT_SCHEDULER, SQUEUE_SCHEDULER = ("slurm", "squeue")
+SACCT_SCHEDULER, SQUEUE_SCHEDULER = "slurm", "squeue"
+SCHEDULERS = (SACCT_SCHEDULER, SQUEUE_SCHEDULER)
 #: Why there are no heterogeneous jobs without accounting.
 NO_HETJOBS = "ReFrame's scheduler 'squeue', for a cluster without accounting, does not follow it"
 #: The only scheduler of Slurm that starts heterogeneous jobs.
@@ -65,19 +66,19 @@ def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> lis
 
 
 def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
-    """CPUs of a task that has `cores`: Slurm counts hardware threads as CPUs.
+    """Return the CPUs of a task that has `cores`. Slurm counts hardware threads as CPUs.
 
-    If `cores` is None, the task has one core. The result is then None if a core has one CPU.
+    If `cores` is None, the task has one core. If this core has one CPU, the result is None, too.
     """
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
 
 def agent_launcher(origins: Origins, network: str = "") -> list[str]:
-    """The line that starts the agents: a step with one task per node of the job.
+    """Return the line that starts the agents: a step with one task per node of the job.
 
     The step shares cores with the application. It ends as soon as an agent fails, even if the
-    conductor has not heard of that agent yet.
-    `network` is for this step, and for the steps of writers that an agent starts.
+    conductor has not heard of that agent yet. `network` is the network of this step, and of the
+    steps of writers that an agent starts.
     """
     network_settings = [f"SLURM_NETWORK={network}"] if network else []
     step = ["env", *_UNSET_CPUS, *network_settings, SRUN, "--overlap", "--ntasks-per-node=1"]
@@ -88,7 +89,10 @@ def agent_launcher(origins: Origins, network: str = "") -> list[str]:
 
 
 def with_network(launcher: list[str], network: str | None) -> list[str]:
-    """The launch line of an application with its step's network, unless it names one already."""
+    """Return the launch line of an application, with `network` unless the line names a network.
+
+    The line of another launcher than `srun` is unchanged.
+    """
     names_network = any(word.startswith("--network") for word in launcher)
     if launcher[:1] != [SRUN] or network is None or names_network:
         return launcher
@@ -103,9 +107,9 @@ def with_overlap(launcher: list[str]) -> list[str]:
 
 
 def limited_to_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
-    """The launch line of an application that leaves the last nodes of its job to the origins.
+    """Return the launch line of an application that leaves the last nodes of its job to origins.
 
-    The first component of a heterogeneous job has only targets, so there the line is unchanged.
+    In a heterogeneous job, the application's component has only targets, so the line is unchanged.
     """
     if origins.policy != "same_job" or not launcher:
         return launcher
@@ -128,9 +132,11 @@ def bound_to_cores(launcher: list[str]) -> list[str]:
 def with_task_sizes(
     launcher: list[str], tasks: int, per_node: int | None, cpus: int | None
 ) -> list[str]:
-    """The launch line of an application whose tasks may differ in number or CPUs from its job's.
+    """Return the launch line of an application with the number and the size of its tasks.
 
-    Before Slurm 22.05, ReFrame leaves out the CPUs of a task, and the step would take the job's.
+    They may differ from those of the job. `per_node` is the number of tasks per node, `cpus` the
+    CPUs of a task. Before Slurm 22.05, ReFrame leaves out the CPUs of a task, and the step would
+    take the job's.
     """
     if launcher[:1] != [SRUN]:
         return launcher
@@ -144,12 +150,12 @@ def with_task_sizes(
 
 
 def srun_launcher(mpi: str) -> str:
-    """The line that starts ranks; `mpi`: Slurm's type of the MPI, such as `pmix`, or `...`."""
+    """Return the line that starts ranks. `mpi` is Slurm's type of the MPI, such as `pmix`."""
     return f"{SRUN} --mpi={mpi}"
 
 
 def whole_node_request(feature: str) -> str:
-    """The line with which a user asks for whole nodes of a feature."""
+    """Return the line with which a user requests whole nodes with a feature."""
     return f"sbatch --exclusive --constraint={feature}"
 
 
@@ -246,7 +252,7 @@ def overriding_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def filtering_variables(environment: Mapping[str, str]) -> list[str]:
-    """Variables of an environment that would hide jobs or nodes from those who ask for them."""
+    """Return the variables of an environment that would hide jobs or nodes from Slurm's lists."""
     return [name for name in environment if name.startswith(_FILTERS)]
 
 
