@@ -144,9 +144,10 @@ def _text(path: Path) -> str:
 def _value(
     node: yaml.Node, keys: Keys, document: YamlDocument, loader: _Loader, visited: set[int]
 ) -> Any:
-    """The value of a node; adds its line, and the lines of all values in it, to `document`.
+    """Return the value of a node; add its line, and the lines of all values in it, to `document`.
 
-    Raises InputError for content that is refused.
+    `visited` has the ids of the nodes so far, since an alias is a node that comes again. Raises
+    InputError for content that is refused.
     """
     document.lines[keys] = node.start_mark.line + 1
     if id(node) in visited:
@@ -251,13 +252,13 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def quantity(read: Callable[[str, str], float], text: object) -> float:
-    """Return the value that `read`, a function of `records.units`, reads from a field.
+def quantity(parse_quantity: Callable[[str, str], float], text: object) -> float:
+    """Return the value of a field, parsed by a function of `records.units`.
 
-    Raises ValueError for an invalid text.
+    Raises ValueError, as pydantic expects it, for an invalid text.
     """
     try:
-        return read(str(text), "value")
+        return parse_quantity(str(text), "value")
     except InputError as error:
         raise ValueError(str(error).removeprefix("value: ")) from None
 
