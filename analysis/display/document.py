@@ -47,9 +47,9 @@ class Table:
 
 
 def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:
-    """The parts of a document in a form. The form `text` has all parts, other forms only tables.
+    """Return the parts of a document in a form: as `text` all parts, else only the tables.
 
-    In the other forms, each table ends with a line break.
+    In forms other than `text`, each table ends with a line break.
     """
     if form == "text":
         return "\n".join(map(str, parts))
@@ -73,7 +73,10 @@ def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[s
 
 
 def _harmless_cell(text: str) -> str:
-    """The text of a cell, with an apostrophe before it if a spreadsheet would read a formula."""
+    """Return a cell's text, with an apostrophe before it if a spreadsheet would read a formula.
+
+    A single sign, such as `-` for no value, is no formula.
+    """
     return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
 
 
