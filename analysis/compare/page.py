@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 REFERENCE_COLOUR, THIS_COLOUR = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
 #: Colour -> marker of the side that has it.
 _MARKERS = {REFERENCE_COLOUR: LEVEL_MARKERS[2], THIS_COLOUR: LEVEL_MARKERS[0]}
-#: Distance of a side from the middle of its row.
+#: Distance of a side's interval from the middle of its row, in rows.
 _SIDE_OFFSET = 0.15
-#: Distance of a side's nights from its interval.
+#: Distance of a side's nights from its interval, in rows.
 _NIGHTS_OFFSET = 0.13
 
 
