@@ -166,11 +166,11 @@ class RunData:
 
     @property
     def pair_s(self) -> dict[str, float]:
-        """Case -> mean time of a pair: the time of the case's blocks / its number of pairs.
+        """Return case -> mean time of a pair, seconds: time of its blocks / number of its pairs.
 
         The time of a block lasts from the start of its first run to the end of its last run. The
-        pairs that count are taken from the treatment with the most pairs, since rejected runs may
-        leave other treatments with fewer pairs.
+        number of pairs is that of the treatment with the most pairs, since rejected runs may leave
+        other treatments with fewer pairs.
         """
         pairs: dict[str, int] = {}
         for row in self.results:
@@ -208,7 +208,7 @@ class RunData:
         return count
 
     def document(self) -> dict[str, Any]:
-        """The run's results, as all commands print them with `--json`.
+        """Return the run's results, as commands print them with `--json`.
 
         Keys: machine, campaign, run, head (of its chain), results and contrasts (lists of `Result`
         and of `Contrast`), and integrity_faults (a list of lines).
