@@ -237,7 +237,7 @@ def _joined(texts: Iterable[str]) -> str:
     return " | ".join(sorted(set(texts)))
 
 
-# Figures of both sides: a row for each quantity.
+# The rows of a comparison, and their verdicts.
 
 
 ChangeVerdict = Literal[
@@ -333,8 +333,8 @@ def correlation_of_sides(
 ) -> NightCorrelation:
     """Return how much neighbouring nights correlate.
 
-    Each of `histories` is of one machine and campaign: for each quantity, the values of other
-    nights in order of time. If each history is long enough, the history with the largest
+    Each of `histories` is of one machine and campaign. It has, for each quantity, the values of
+    nights in order of time. If all histories are long enough, the history with the largest
     correlation decides. Otherwise, the correlation is estimated from the nights of both sides.
     """
     correlations = [correlation_of_history(history) for history in histories]
@@ -382,7 +382,7 @@ def _count_alternating_nights(reference: Side, current: Side) -> int:
     return len(current.runs) if alternate else 0
 
 
-# Rows.
+# Makes the rows.
 
 
 #: The estimates of one quantity on one side, one per night.
@@ -586,7 +586,7 @@ def _unmatched(nights: NightsByQuantity, other_nights: NightsByQuantity) -> list
     ]
 
 
-# The whole comparison.
+# The whole comparison: facts, rows and a summary.
 
 
 @dataclass(frozen=True, kw_only=True)
