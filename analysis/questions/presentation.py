@@ -257,12 +257,14 @@ def _heading(question: Question, name: str) -> str:
 def figure_texts(
     name: str, value: Any, *ends: float | None, unit: str | None = None
 ) -> tuple[str, str]:
-    """The texts of a column's value and of its interval. The second text may be empty.
+    """Return the texts of a column's value and of its interval. The second text may be empty.
 
     `ends` are the low and the high end of the interval. An end that is not known is None. The value
-    is shown in `unit`. If `unit` is None, the unit in the column's name is used. If there is an
-    interval, value and ends are rounded to two significant digits of the interval's width. The
-    largest of them is shown with four significant digits at most.
+    is shown in `unit`. If `unit` is None, the unit in the column's name is used.
+
+    If there is an interval, value and ends have the same decimals: as many as two significant
+    digits of the interval's width need, but no more than give the largest four significant digits.
+    Digits before the decimal point are never rounded.
     """
     if value is None:
         return _one_sided(name, *ends), ""
