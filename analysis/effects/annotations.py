@@ -12,9 +12,11 @@ import polars as pl
 from analysis.display.figures import quantity
 from analysis.effects.result import Result, Verdict
 from analysis.effects.verdict import emulation_caveats
-from analysis.samples.counts import role_medians_with_baselines, without_tool
+from analysis.samples.counts import role_rises_in_pairs, without_tool
 from analysis.samples.pairs import treatment_rows
 from analysis.samples.provenance import differing_names, hosts_of
+from analysis.statistics.interval import CONFIDENCE, holm
+from analysis.statistics.location import p_above_zero
 from records.arms import BASELINE, arm_of
 from records.notes import Note
 from records.run import RunHeader, facts_of
@@ -42,7 +44,7 @@ def note_provenance_changes(
 
 #: Roles of counters (quantities that they measure) that show which bytes reach memory.
 MEMORY_ROLES = ("DRAM written", "DDIO misses")
-#: Counts show that writes reached memory if they rise by at least this share of the bytes written.
+#: Counts show that writes reached memory if they rise by more than this share of the bytes written.
 _MIN_MEMORY_SHARE = 0.1
 
 
@@ -55,9 +57,9 @@ def name_contention(
     """The rows, with the verdict 'memory contention' if the writes of slower runs reached memory.
 
     Only rows with the verdict 'slower under RDMA writes' change. In all runs, the writes must be
-    proven by a device or by marks in memory. They reached memory if the counters of memory rise by
-    at least a tenth of the bytes written, or if each writer's message or footprint is larger than
-    the last-level caches of all targets.
+    proven by a device or by marks in memory. They reached memory if the counters of memory are
+    shown to rise by more than a tenth of the bytes written, or if each writer's message or
+    footprint is larger than the last-level caches of all targets.
 
     `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
     """
@@ -69,9 +71,7 @@ def name_contention(
         for record in records.values()
         for name, facts in hosts_of(record).items()
     }
-    counts = role_medians_with_baselines(counters, samples, *MEMORY_ROLES)
-    rises = pl.col("value") - pl.col("off") >= _MIN_MEMORY_SHARE * pl.col("written_b")
-    counted_in_memory = set(counts.filter(rises).select("case", "treatment").iter_rows())
+    counted_in_memory = _counted_in_memory(slower, samples, counters)
     contention_rows = {}
     for row in slower:
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
@@ -88,6 +88,27 @@ def name_contention(
         if proofs <= {"device", "memory"} and reached_memory:
             contention_rows[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
     return [contention_rows.get((row.case, row.arm), row) for row in rows]
+
+
+def _counted_in_memory(
+    rows: Sequence[Result], samples: pl.DataFrame, counters: pl.DataFrame
+) -> set[tuple[str, str]]:
+    """Case and treatment (without its tool) of the rows whose counters of memory are shown to rise.
+
+    An application may move far more bytes than the writers, and more in one run than in another. So
+    rises within pairs are tested, by Holm's method over all rows, tools and roles.
+    """
+    treatments = {(row.case, without_tool(row.arm)) for row in rows}
+    rises = role_rises_in_pairs(counters, samples, *MEMORY_ROLES)
+    p_values = {
+        (case, treatment, tool, role): p_above_zero(group["share"].to_numpy() - _MIN_MEMORY_SHARE)
+        for (case, treatment, tool, role), group in rises.group_by(
+            "case", "treatment", "tool", "role", maintain_order=True
+        )
+        if (case, treatment) in treatments
+    }
+    adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
+    return {(case, name) for (case, name, _, _), p in adjusted if p <= 1 - CONFIDENCE}
 
 
 def note_link_share(

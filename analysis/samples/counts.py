@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -242,8 +243,38 @@ def role_medians_with_baselines(
     value of the baseline) and `written_b` (bytes written in a run). `value` and `off` are in the
     role's unit.
     """
+    treatments = (
+        _totals_with_writes(counters, samples, roles)
+        .group_by("case", "treatment", "role")
+        .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
+    )
+    baselines = treatments.select("case", "role", baseline="treatment", off="value")
+    return treatments.join(baselines, on=["case", "role", "baseline"], how="inner")
+
+
+def role_rises_in_pairs(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+    """Rises of roles within pairs, from the baseline's run to the treated run.
+
+    Columns: case, treatment (the name without the level of the tool), tool, role and `share` (the
+    rise / bytes written in the treated run). If a run was repeated, its last attempt is used.
+    """
+    in_pair = ["case", "tool", "block", "pair", "role"]
+    totals = _totals_with_writes(counters, samples, roles)
+    totals = totals.unique([*in_pair, "treatment"], keep="last", maintain_order=True)
+    baselines = totals.select(*in_pair, baseline="treatment", off="value")
+    pairs = totals.filter(pl.col("written_b") > 0).join(
+        baselines, on=[*in_pair, "baseline"], how="inner", maintain_order="left"
+    )
+    share = (pl.col("value") - pl.col("off")) / pl.col("written_b")
+    return pairs.select("case", "treatment", "tool", "role", share=share)
+
+
+def _totals_with_writes(
+    counters: pl.DataFrame, samples: pl.DataFrame, roles: Sequence[str]
+) -> pl.DataFrame:
+    """A row per run and role: the role's total over ranks, `written_b` and `baseline`."""
     values = role_values(counters).filter(pl.col("role").is_in(roles))
-    totals = role_totals(values, "key", "case", "treatment", "role")
+    totals = role_totals(values, *_RUN_COLUMNS, "role")
     baseline = pl.col("baseline").cast(pl.String)
     runs = samples.select(
         "key",
@@ -251,13 +282,7 @@ def role_medians_with_baselines(
         # The treatments' names in `totals` lack the level of the tool.
         baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
     )
-    treatments = (
-        totals.join(runs, on="key", how="inner")
-        .group_by("case", "treatment", "role")
-        .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
-    )
-    baselines = treatments.select("case", "role", baseline="treatment", off="value")
-    return treatments.join(baselines, on=["case", "role", "baseline"], how="inner")
+    return totals.join(runs, on="key", how="inner", maintain_order="left")
 
 
 def without_tool(treatment: str) -> str:

@@ -80,6 +80,23 @@ def p_value(values: Values) -> float:
     return max(float(stats.wilcoxon(thin_rows(values)).pvalue), student_p)
 
 
+def p_above_zero(values: Values) -> float:
+    """Return the one-sided p value of 'the centre is at most zero'; 1 below six values.
+
+    It is the larger one of Wilcoxon's and Student's p values.
+    """
+    from scipy import stats  # takes most of a second to load
+
+    if len(values) < MIN_VALUES or not np.any(values > 0):
+        return 1.0
+    mean, standard_error = _mean_and_error(values)
+    student_p = 0.0 if mean > 0 else 1.0
+    if standard_error > 0:
+        student_p = float(special.stdtr(len(values) - 1, -mean / standard_error))
+    wilcoxon = stats.wilcoxon(thin_rows(values), alternative="greater")
+    return max(float(wilcoxon.pvalue), student_p)
+
+
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
     """Return where in [low, high] the centre of values changes from below zero to above.
 

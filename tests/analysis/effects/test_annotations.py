@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import reframe.utility.sanity as sn
@@ -229,7 +230,7 @@ def test_a_note_names_facts_that_differ_between_blocks_of_a_case(
         # Messages may stay in a cache.
         (["device"], None, None, 64 << 10, "slower under RDMA writes"),
         (["device"], None, None, None, "slower under RDMA writes"),
-        # At least a tenth of the written bytes must reach memory.
+        # More than a tenth of the written bytes must reach memory.
         (["device"], 0.11, None, 64 << 10, "memory contention"),
         (["device"], 0.09, None, 64 << 10, "slower under RDMA writes"),
         (["unproven", "device"], 0.5, None, 32 << 10, "slower under RDMA writes"),
@@ -282,3 +283,46 @@ def test_contention_is_named_if_proven_writes_reached_memory(
     for other in (Verdict.EMULATED, Verdict.INCONCLUSIVE):
         row = replace(effects[0], verdict=other)
         assert name_contention([row], frame, read_counters(tmp_path, frame), hosts) == [row]
+
+
+def verdict_with_scatter(
+    tmp_path: Path, share: float, scatter: float, seed: int, pairs: int
+) -> str:
+    """The verdict if the application writes 3e13 B into memory in each run of 300 s.
+
+    Its writes scatter by `scatter`. Writers write 3e9 B/s, 9e11 B in a run, of which `share`
+    reaches memory.
+    """
+    case = replace(STREAM, effects={"on": 1.35, "aa": 1.0}, transport="InfiniBand", origin="far")
+    tool = "perf_stat:dram"
+    timed = [
+        replace(sample, elapsed_s=300.0, factors={"tool": tool})
+        for sample in samples(case, pairs=pairs)
+    ]
+    frame = judge_samples(frame_of([at_rate(run, 3e9, proof="device") for run in timed]))
+    rng = np.random.default_rng(seed)
+    rows = []
+    for run in timed:
+        application_b = 3e13 * np.exp(rng.normal(0, scatter))
+        lines = (application_b + share * 9e11 * (run.arm == "on")) / 64
+        rows.append(counter_row(run.key, "unc_m_cas_count.wr", lines, tool=tool))
+    write_rows(tmp_path, case.name, rows)
+    row = result(case=case.name, verdict=Verdict.SLOWER)
+    (named,) = name_contention([row], frame, read_counters(tmp_path, frame), {})
+    return named.verdict
+
+
+def test_scatter_of_the_applications_own_writes_is_not_contention(tmp_path: Path) -> None:
+    # One percent of the application's bytes is a third of the bytes that writers write.
+    verdicts = [verdict_with_scatter(tmp_path, 0.0, 0.01, seed, 12) for seed in range(20)]
+    assert verdicts.count(Verdict.CONTENTION) <= 1
+
+
+@pytest.mark.parametrize(
+    ("pairs", "verdict"),
+    [(12, Verdict.CONTENTION), (5, Verdict.SLOWER)],  # six are the fewest
+)
+def test_half_of_the_writes_in_memory_is_contention_with_enough_pairs(
+    pairs: int, verdict: str, tmp_path: Path
+) -> None:
+    assert verdict_with_scatter(tmp_path, 0.5, 0.002, 1, pairs) == verdict

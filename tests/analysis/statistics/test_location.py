@@ -15,6 +15,7 @@ from analysis.statistics.location import (
     crossing,
     hit_share,
     location,
+    p_above_zero,
     p_value,
     ratio_between,
 )
@@ -63,6 +64,16 @@ def test_p_is_the_larger_of_ranks_and_t() -> None:
     # Six values on one side are 2 of 64 choices of signs. They scatter so little that the p value
     # by t is smaller.
     assert p_value(np.array([1.0, 1.01, 1.02, 0.99, 0.98, 1.005])) == pytest.approx(2 / 64)
+
+
+def test_a_centre_above_zero_is_shown_on_one_side_only() -> None:
+    ranks = stats.wilcoxon(VALUES, alternative="greater").pvalue
+    student = stats.ttest_1samp(VALUES, 0, alternative="greater").pvalue
+    assert p_above_zero(VALUES) == pytest.approx(max(ranks, student))
+    # Six values above zero are 1 of 64 choices of signs.
+    values = np.array([1.0, 1.01, 1.02, 0.99, 0.98, 1.005])
+    assert p_above_zero(values) == pytest.approx(1 / 64)
+    assert p_above_zero(-values) == p_above_zero(np.zeros(8)) == p_above_zero(values[:5]) == 1
 
 
 def fieller(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
