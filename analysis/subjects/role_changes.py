@@ -44,13 +44,14 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
     - `leads`: number of pairs in which a single rank grew most
     - `times`: number of pairs in which this rank grew most
     - `p`: upper bound of the chance that any rank grows most in so many pairs, if traffic hits all
-      ranks equally
+      ranks equally; the scatter of counts may differ between ranks
 
-    If traffic hits all ranks equally, each of R ranks is equally likely to grow most in a pair. So
-    the number of pairs in which a certain rank grows most is binomial with probability 1/R. The
-    bound is multiplied by R, since the worst rank is chosen from R ranks. Pairs must be
-    independent. No distribution of the counts is assumed. Counts of nodes, and counts of a single
-    rank, have no worst rank.
+    Counts of one rank may scatter more than those of others, for example if it does I/O. If traffic
+    hits it no more than the others, its growth is still as likely to be below the pair's median as
+    above. So a rank grows most with a chance of at most 1/2. The chances of all ranks add up to 1
+    at most, so the bound is largest if two ranks have a chance of 1/2 each: twice the binomial tail
+    with probability 1/2. Pairs must be independent. Counts of nodes, and counts of a single rank,
+    have no worst rank.
     """
     comparison = [*COMPARISON_COLUMNS, "role"]
     pair = [*comparison, *PAIR_COLUMNS]
@@ -63,13 +64,16 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
             ranks=pl.col("rank").n_unique().over(comparison), counted=is_counted.sum().over(pair)
         )
         .filter(pl.col("ranks") > 1, pl.col("counted") == pl.col("ranks"))
-        .with_columns(growth=pl.col("on") / pl.col("off"))
+        .with_columns(
+            growth=pl.col("on") / pl.col("off"),
+            pairs=pl.struct(PAIR_COLUMNS).n_unique().over(comparison),
+        )
     )
     leaders = growths.filter(pl.col("growth") == pl.col("growth").max().over(pair))
     worst = (
         leaders.filter(pl.len().over(pair) == 1)
         .group_by(*comparison, "rank")
-        .agg(times=pl.len().cast(pl.Int64), ranks=pl.col("ranks").first())
+        .agg(times=pl.len().cast(pl.Int64), pairs=pl.col("pairs").first())
         .with_columns(leads=pl.col("times").sum().over(comparison))
         .sort("times", "rank", descending=[True, False])
         .unique(comparison, keep="first", maintain_order=True)
@@ -80,8 +84,8 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
     )
     rank_growths = growths.group_by(*comparison, "rank").agg(pl.col("growth").median())
     table = worst.join(median_growths, on=comparison).join(rank_growths, on=[*comparison, "rank"])
-    times, leads, ranks = (table[name].to_numpy() for name in ("times", "leads", "ranks"))
-    p = ranks * special.bdtrc(times - 1.0, leads, 1 / ranks)
+    times, pairs = table["times"].to_numpy(), table["pairs"].to_numpy()
+    p = 2 * special.bdtrc(times - 1.0, pairs, 0.5)
     return table.with_columns(p=pl.Series(p, dtype=pl.Float64).clip(upper_bound=1.0))
 
 
