@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from analysis.effects.result import Verdict
 from analysis.questions.estimators import median
 from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
@@ -24,11 +25,13 @@ def _losses(run: RunData) -> pl.DataFrame:
 
     The kind is `MEMORY_STALLS` or `STALLED_CYCLES`, in the column `role` (`paired_roles`).
 
-    The table has only treatments whose slowdown is shown: its interval lies above 1 in the runs
-    that the counting tool wrapped.
+    The table has only treatments whose verdict, in the runs that the counting tool wrapped, is a
+    loss. The verdict 'control missing' counts too, since it needs a loss that is shown.
     """
     slower_arms = {
-        (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1
+        (row.case, row.arm)
+        for row in run.results
+        if row.verdict.is_loss or row.verdict is Verdict.NO_CONTROL
     }
     counted_arms = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
     slower_comparisons = pl.DataFrame(

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.questions.question import sentences_of
+from analysis.effects.result import Verdict
+from analysis.questions.question import answer, sentences_of
+from analysis.report.data import load_run
 from analysis.subjects.extra_cycles import LOSSES
 from analysis.subjects.paired_roles import STALLED_CYCLES
 from tests.analysis.made_counters import CASES, FIGURE_4, with_tool, write_counts
@@ -63,3 +65,19 @@ def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
     write_counts(run, replace(faster, base=faster.base / 2), runs)
     assert change_of(run, "cycles")["ratio_low"] > 1.5
     assert rows(run, LOSSES) == []
+
+
+@pytest.mark.parametrize(
+    ("effects", "verdict"),
+    [
+        ({"on": 1.10, "aa": 1.03}, Verdict.BASELINE_UNSTABLE),
+        ({"on": 1.10, "spin": 1.10, "aa": 1.0}, Verdict.NOT_ABOVE_CONTROL),
+    ],
+)
+def test_an_interval_above_1_without_a_verdict_of_a_loss_names_no_cause(tmp_path, effects, verdict):
+    case = replace(LAMMPS, effects=effects, noise=0.003)
+    run = load_run(made_run(tmp_path, [case], pairs=12, stall_share=0.9))
+    (row,) = (row for row in run.results if row.arm == "on")
+    assert row.slowdown.low > 1.05
+    assert row.verdict is verdict
+    assert sentences_of(LOSSES, answer(LOSSES, run)) == []
