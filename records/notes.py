@@ -189,7 +189,7 @@ class Note(Enum):
     )
     REFERENCE = (
         "slower than its reference: {off:.4g} {unit} without writers; {reference:.4g} {unit} within"
-        " {tolerance:.0%} was expected",
+        " {tolerance:.3g%} was expected",
         "look for what changed on the nodes, or correct `references` in the machine's file",
     )
 

@@ -145,12 +145,16 @@ class _ShareFormatter(Formatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
         """The value as text; for a format that ends with `%`, a percentage."""
         if format_spec.endswith("%"):
-            return percentage(value, f"{format_spec[:-1]}f")
+            number_format = format_spec[:-1]
+            return percentage(value, number_format + "f" * (not number_format.endswith("g")))
         return super().format_field(value, format_spec)
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str:
-    """A template with its values filled in. `{share:.0%}` in it gives a percentage."""
+    """A template with its values filled in. `{share:.0%}` in it gives a percentage.
+
+    `{share:.3g%}` gives a percentage with three significant digits.
+    """
     return _ShareFormatter().vformat(template, (), values)
 
 

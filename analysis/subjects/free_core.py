@@ -96,14 +96,14 @@ FABRIC = Question(
     ),
     sentences={
         NOT_THE_FABRIC: _SENTENCE_START
-        + "equals off to within {margin:.0%}. As many writes crossed the"
+        + "equals off to within {margin:.3g%}. As many writes crossed the"
         " fabric as with all cores, where it takes {full:.3g} times as long: the fabric is not the"
         " cause.",
         PART_REMAINS: _SENTENCE_START
         + "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as"
         " off. That part is not the core's: fabric or memory may cause it.",
         NO_LOSS: _SENTENCE_START
-        + "equals off to within {margin:.0%}, but no loss was shown with all cores"
+        + "equals off to within {margin:.3g%}, but no loss was shown with all cores"
         " either.",
     },
     columns=("full", "n", "verdict", "word"),

@@ -72,6 +72,7 @@ def test_percentages_are_printed_with_a_space_as_in_si() -> None:
     assert percentage(0.0125, ".1f") == "1.2 %"  # rounded to the even digit
     assert percentage(0.0125, ".3g") == "1.25 %"
     assert filled("{a:.1%} of {b:.2f} {c}", {"a": 0.5, "b": 3, "c": "x"}) == "50.0 % of 3.00 x"
+    assert [filled("{a:.3g%}", {"a": a}) for a in (0.004, 0.025, 0.02)] == ["0.4 %", "2.5 %", "2 %"]
 
 
 def test_large_percentages_have_no_exponent() -> None:

@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from analysis.questions.question import answer, sentences_of
@@ -56,6 +57,17 @@ def test_the_sentences_have_the_level_the_margin_and_what_remains(tmp_path: Path
     assert "reserved_cores=1" in text
     assert re.search(r"daly [^,;.]*off[^,;.]* 2 %", text)
     assert re.search(r"constant [^;]* 1\.1 \(1\.1 to 1\.1\) [^;]*off", text)
+
+
+@pytest.mark.parametrize(("margin", "text"), [(0.004, "0.4 %"), (0.025, "2.5 %")])
+@pytest.mark.parametrize("full_time", [1.5, 1.0])  # with a loss with all cores, and without
+def test_the_margin_is_not_rounded_to_whole_percent(
+    tmp_path: Path, margin: float, text: str, full_time: float
+) -> None:
+    run = free_core_run(tmp_path, {**TIMES, "daly": full_time})
+    table = answer(FABRIC, run).filter(arm="daly").with_columns(margin=pl.lit(margin))
+    (sentence,) = sentences_of(FABRIC, table)
+    assert f"equals off to within {text}" in sentence
 
 
 @pytest.mark.parametrize(
