@@ -185,10 +185,10 @@ def curves_of(points: Sequence[Point]) -> Curves:
 
 
 # A sweep from a run's samples of the workload membench. A baseline (a run without writers) measures
-# computations alone. An effect (a run with writers) at full rate measures both sides. The rate that
-# the writers reached before the application started measures communications alone. Each rate is the
-# median over the samples that count. The rate of communications is the rate that the receiver's
-# device counted, if this device counts bytes (section 4.1.1 of the paper).
+# computations alone. An effect (a run with writers) at full rate measures both sides. The writers'
+# uncontended rate, measured once for a case on the same nodes, is the rate of communications alone.
+# Each rate is the median over the samples that count. The rate of communications is the rate that
+# the receiver's device counted, if this device counts bytes (section 4.1.1 of the paper).
 
 #: The workload that measures sweeps. It records its number of cores and its kernel.
 SWEEP_WORKLOAD = "membench"
