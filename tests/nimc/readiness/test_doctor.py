@@ -235,7 +235,7 @@ def test_a_machine_with_one_of_its_files_is_not_copied_from_the_example(root, mi
 
 
 def test_a_machine_without_files_is_refused_with_the_known_ones(root):
-    with pytest.raises(InputError, match=r"'bix'.*: box$"):
+    with pytest.raises(InputError, match=r"'bix'.*: box; for a new cluster: "):
         examine("bix", root=root)
 
 
