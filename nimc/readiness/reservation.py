@@ -80,7 +80,8 @@ def shortcomings(
     checked here; see `account_doubt`.
     """
     faults = []
-    left_s = (current.end - now).total_seconds()
+    # Clocks may change in between, so the difference of two local times would be wrong.
+    left_s = current.end.timestamp() - now.timestamp()
     if current.state != "ACTIVE":
         faults.append(f"is {current.state}, from {current.start}")
     if left_s < needed_s:

@@ -86,8 +86,11 @@ def fields_of(line: str) -> dict[str, str]:
 # Steps of a job, as `scontrol --oneliner show step JOB` shows them.
 
 
-#: A step whose tasks run: its id, and the host and the process of its `srun`.
-_STEP = re.compile(r"^StepId=(\d+\.\d+) .*\bSrunHost:Pid=([^\s:]+):(\d{1,10})$", re.MULTILINE)
+#: A step whose tasks run: its id, and the host and the process of its `srun`. Fields about GPUs, a
+#: container or files may follow.
+_STEP = re.compile(
+    r"^StepId=(\d+\.\d+) .*\bSrunHost:Pid=([^\s:]+):(\d{1,10})(?=\s|$)", re.MULTILINE
+)
 
 
 def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> list[str]:

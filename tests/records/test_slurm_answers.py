@@ -3,6 +3,7 @@
 The answers of 26.05.3 are from a minicluster of two nodes, those of 22.05.8 from one of three.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,16 @@ def test_steps_of_one_srun_over_both_components_of_a_job(
     full_names = shown.replace("SrunHost:Pid=node1:", "SrunHost:Pid=node1.cluster:")
     assert full_names != shown
     assert parse.steps_started_by(full_names, host, [pid]) == steps
+
+
+@pytest.mark.parametrize(
+    "field", ["TresPerNode=gres/gpu:4", "Container=x ContainerID=(null)", "StdIn=/dev/null"]
+)
+def test_steps_of_jobs_with_gpus_or_containers(field: str) -> None:
+    """Slurm shows such fields after the `srun`; from its sources, 20.11 to 25.11."""
+    shown = re.sub(r"(SrunHost:Pid=\S+)", rf"\1 {field}", answer("steps-26.05.txt"))
+    assert parse.steps_started_by(shown, "node1", [37]) == ["1.0", "2.0"]
+    assert parse.steps_started_by(shown, "node1", [3]) == []
 
 
 @pytest.mark.parametrize(("pid", "steps"), [(24, ["1.1"]), (25, ["2.0"])])

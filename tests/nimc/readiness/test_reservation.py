@@ -1,6 +1,8 @@
 """Reservations of origin nodes: lines that Slurm 22.05 prints, and commands that make them."""
 
 import re
+import time
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -55,6 +57,20 @@ def test_a_reservation_suffices_until_its_end():
     assert faults_of(LINE, needed_s=1800) == []
     (fault,) = faults_of(LINE, needed_s=1801)
     assert " 30 min" in fault
+
+
+def test_an_hour_is_missing_on_the_night_when_clocks_go_forward(monkeypatch):
+    """In Berlin, it is 5 hours from 23:00 on 28 March 2026 to 05:00, by the clock 6."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        ends = replace(parse_reservation(LINE), end=datetime(2026, 3, 29, 5))
+        evening = datetime(2026, 3, 28, 23)
+        assert shortcomings(ends, 1, 5 * 3600, "root", [], evening) == []
+        assert len(shortcomings(ends, 1, 5 * 3600 + 1, "root", [], evening)) == 1
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize(
