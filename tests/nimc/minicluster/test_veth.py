@@ -176,7 +176,7 @@ def test_down_removes_a_cluster_whose_daemons_and_namespaces_were_killed(cluster
     kill_all(cluster, "munged", "unshare")
     cluster.nimc("down")
     assert cluster.left_behind() == []
-    assert "nothing" in cluster.nimc("down")
+    assert "none was up" in cluster.nimc("down")
 
 
 @pytest.mark.parametrize(
