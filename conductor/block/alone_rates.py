@@ -149,7 +149,7 @@ class AloneRates:
         if n_writers > 1:
             reason = (
                 f"{n_writers} writers of {writes.injector} on {origin} with a limited rate use"
-                f" {device}, whose counter cannot tell their rates apart: each needs an origin or a"
+                f" {device}, whose counter cannot tell their rates apart: give each an origin or a"
                 " device of its own, or use injector ucx"
             )
             raise BlockError("injector_never_ready", reason)

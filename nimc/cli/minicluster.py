@@ -126,10 +126,10 @@ def _status_parts(layout: ClusterLayout, current: cluster.Status) -> list[str | 
 def down(layout: ClusterLayout) -> Answer:
     """Stop a cluster and remove all of its files and processes, even after a crash."""
     removed = cluster.down(layout)
-    lines = [
-        f"minicluster down: removed {', '.join(removed)}",
-        f"in shells that used it: unset {CONFIGURATION_VARIABLE} {STATE_VARIABLE}",
-    ]
-    if not removed:
-        lines = [f"minicluster down: none was up in {layout.state}; --state DIR names another"]
-    return Answer({"state": str(layout.state), "removed": removed}, ["\n".join(lines)])
+    text = f"minicluster down: none was up in {layout.state}; --state DIR names another"
+    if removed:
+        text = (
+            f"minicluster down: removed {', '.join(removed)}\n"
+            f"in shells that used it: unset {CONFIGURATION_VARIABLE} {STATE_VARIABLE}"
+        )
+    return Answer({"state": str(layout.state), "removed": removed}, [text])

@@ -51,7 +51,9 @@ def _configuration_fault(environment: Mapping[str, str]) -> str:
     file = environment.get(name)
     if file is None or os.path.isfile(programs.START_FOLDER / file):
         return ""
-    return f"{name}: {file!r} found: no such file; `unset {name}`, or name your cluster's file"
+    return (
+        f"{name} names {file!r}, which does not exist; `unset {name}`, or name your cluster's file"
+    )
 
 
 # Presence of Slurm. `environment` is the environment in which ReFrame runs the commands.
@@ -61,7 +63,7 @@ def command_fault(environment: Mapping[str, str]) -> str:
     """Why commands of Slurm cannot run on this host, and what helps; empty if they can."""
     if missing := [name for name in REQUIRED_COMMANDS if not shutil.which(name)]:
         names = ", ".join(missing)
-        return f"no {names} on PATH; load Slurm's module, or add Slurm's folder bin to PATH"
+        return f"no {names} on PATH; load Slurm's module, or add Slurm's bin folder to PATH"
     return _configuration_fault(environment)
 
 

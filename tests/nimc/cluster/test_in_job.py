@@ -396,7 +396,7 @@ def test_no_job_is_submitted_if_slurm_lacks_its_configuration(monkeypatch):
     use_made_cluster(monkeypatch)
     monkeypatch.setattr(in_job.client, "command_fault", command_fault)
     monkeypatch.setattr(in_job.client.shutil, "which", lambda name: f"/bin/{name}")
-    with pytest.raises(MachineError, match=r"^SLURM_CONF: '/x' found.*`unset SLURM_CONF`"):
+    with pytest.raises(MachineError, match=r"^SLURM_CONF names '/x'.*`unset SLURM_CONF`"):
         in_job.job_destination("box", "--in-job")
 
 

@@ -673,7 +673,7 @@ def test_slurm_is_not_asked_if_its_configuration_file_is_gone(tmp_path, monkeypa
     environment = {**os.environ, "SLURM_CONF": path}
     (finding,) = needs.slurm(environment, needed=True, schedulers={"slurm"}, policy="same_job")
     assert finding.state == "missing"
-    assert finding.detail.startswith(f"SLURM_CONF: '{path}' found")
+    assert finding.detail.startswith(f"SLURM_CONF names '{path}'")
     assert "`unset SLURM_CONF`" in finding.detail
     # Without an answer, nothing is known about whole nodes.
     assert needs.sharing(SLURM_PARTITIONS, environment) == []
