@@ -52,8 +52,12 @@ from records.slurm.outages import SlurmWatch
 from records.slurm.parse import PendingJob
 from records.units import plural
 
-#: Time in which nodes are inspected and writes are tried, seconds.
-_LOOK_S = 300.0
+#: Time in which nodes are inspected, seconds.
+_INSPECTION_S = 60.0
+#: Time in which writes are tried, seconds. A job that ends earlier leaves the trials so far.
+_TRIALS_S = 240.0
+#: State of a job that has reached its time limit.
+_TIMEOUT = "TIMEOUT"
 _JOB_SUBJECT = "job on nodes"
 #: Name of the file in the job's folder with the plan of the writes to try.
 _PLAN_FILE = "trial-plan.json"
@@ -139,7 +143,7 @@ def look_at_nodes(
             answers = len(list(folder.glob("[0-9]*.json")))
             return answers == 1 + machine.origins.separate_nodes
 
-        time_limit = destination.time_limit(_LOOK_S)
+        time_limit = destination.time_limit(_INSPECTION_S, _TRIALS_S)
         check_options = _check_options(machine, folder, wait_s, time_limit, plan)
         tell_progress = progress_teller(folder, plan, tell, any_answered)
         status, pending = run_job(
@@ -175,12 +179,14 @@ class JobDestination:
     #: Time limit of the partition's jobs, seconds; None if there is no limit.
     limit_s: float | None = None
 
-    def time_limit(self, work_s: float) -> str:
+    def time_limit(self, work_s: float, optional_s: float = 0.0) -> str:
         """Return the time limit of a job whose programs work for `work_s` after their start.
 
-        Time for a late start of the first step is added, but not beyond the partition's limit.
+        Time for work that may be cut short (`optional_s`) and for a late start of the first step
+        is added, but not beyond the partition's limit in the configuration. Slurm may allow more
+        than this limit, so `work_s` is requested in any case.
         """
-        longest_s = AGENTS_TIMEOUT_S + work_s
+        longest_s = AGENTS_TIMEOUT_S + work_s + optional_s
         return f"{round(max(work_s, min(longest_s, self.limit_s or longest_s)))}s"
 
 
@@ -402,7 +408,14 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     for node_findings in by_subject.values():
         yield _merged(node_findings)
     if job_look.why_untried:
-        yield fault_finding("writes between nodes", job_look.why_untried, needed=True)
+        needed_s = round(_INSPECTION_S + _TRIALS_S)
+        remedy = f"set time_limit in configs/{machine.name}.py to {needed_s}s or more"
+        yield fault_finding(
+            "writes between nodes",
+            job_look.why_untried,
+            remedy if job_look.why_untried.endswith(_TIMEOUT) else "",
+            needed=True,
+        )
     yield from tried_writes.trial_findings(job_look.trials, job_look.nodes, machine)
 
 
@@ -467,13 +480,7 @@ def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFindin
 
 def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     """Yield the findings about one node: what it must have and what limits measurements on it."""
-    unseen = ", ".join(node.unseen)
-    yield required_finding(
-        "shared folders",
-        unseen and f"does not see {unseen}, where ReFrame stages",
-        "see the checkout, Python, the results and the stage folder",
-        "keep it on a file system that all nodes mount",
-    )
+    yield _folders_finding(node)
     yield _locks_finding(node)
     yield _interface_finding(node, machine)
     yield from _facts_findings(node, machine)
@@ -488,6 +495,24 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     fault, _, remedy = node.why_no_injector(machine.injector, fabric).partition(": ")
     yield required_finding(f"{machine.injector} on nodes", fault, "ready", remedy)
+
+
+def _folders_finding(node: NodeReport) -> HostFinding:
+    """Return the finding about the folders that the node must see.
+
+    `nimc run` stages in the results folder. Only a ReFrame that is started without `nimc` stages in
+    the current folder or where its variables say.
+    """
+    subject = "shared folders"
+    if node.unseen:
+        detail = (
+            f"does not see {', '.join(node.unseen)}, where `reframe -r` would stage; `nimc run`"
+            " does not need it"
+        )
+        remedy = "start `reframe -r` in a folder that all nodes mount, or name one in RFM_STAGE_DIR"
+        return fault_finding(subject, detail, remedy)
+    detail = "see the checkout, Python, the results and the stage folder"
+    return HostFinding(subject, "ok", detail, needed=True)
 
 
 def _locks_finding(node: NodeReport) -> HostFinding:

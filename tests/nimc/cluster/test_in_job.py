@@ -168,7 +168,6 @@ def test_the_start_of_the_job_and_of_each_trial_is_printed_once(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "subject"),
     [
-        ({"unseen": ["/c"]}, "shared folders"),
         ({"sees_lock": None}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
         ({"rdma": []}, "device mlx5_0 on nodes"),
@@ -180,6 +179,26 @@ def test_a_finding_is_missing_if_one_node_lacks_it(change, subject):
     assert (fault.what, fault.state, fault.needed) == (subject, "missing", True)
     assert fault.detail.startswith("n2")
     assert fault.remedy
+
+
+def test_a_current_folder_that_nodes_lack_limits_only_reframe_without_nimc():
+    """`nimc run` stages in the results folder, which the nodes see, since they report there."""
+    fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, unseen=["/tmp/mine"])))
+    assert (fault.what, fault.state, fault.needed) == ("shared folders", "limited", False)
+    assert fault.detail.startswith("n2: does not see /tmp/mine")
+    assert "`nimc run` does not need it" in fault.detail
+    assert "RFM_STAGE_DIR" in fault.remedy
+
+
+@pytest.mark.parametrize(("state", "has_remedy"), [("TIMEOUT", True), ("NODE_FAIL", False)])
+def test_trials_that_a_time_limit_has_ended_say_which_limit_is_needed(tmp_path, state, has_remedy):
+    why = tried_writes.why_untried(tmp_path, state)
+    findings = findings_by_subject(
+        replace(look_of(node("n1", FAST)), why_untried=why), cluster_machine()
+    )
+    row = findings["writes between nodes"]
+    assert (row.state, row.detail) == ("missing", why)
+    assert ("time_limit in configs/box.py to 300s" in row.remedy) == has_remedy
 
 
 @pytest.mark.parametrize(
@@ -377,17 +396,29 @@ def test_the_check_gets_what_it_needs_of_the_machine(failed_look):
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected"), [(None, "960s"), ("4h", "960s"), ("10m", "600s"), (60, "300s")]
+    ("limit", "look_limit", "injection_limit"),
+    [
+        (None, "960s", "960s"),
+        ("4h", "960s", "960s"),
+        ("10m", "600s", "600s"),
+        ("2m", "120s", "300s"),
+        (30, "60s", "300s"),
+    ],
 )
-def test_the_job_that_looks_allows_for_slow_prologs_as_far_as_its_partition_does(
-    monkeypatch, limit, expected
+def test_jobs_request_no_more_than_their_partition_allows_unless_their_work_takes_longer(
+    monkeypatch, limit, look_limit, injection_limit
 ):
-    """Agents have 660 s to connect. Slurm refuses a job that its partition does not allow."""
+    """Agents have 660 s to connect. Slurm refuses a job that its partition does not allow.
+
+    An injection writes as long as its user says. Slurm may allow more than the configuration.
+    """
     partitions = [{**partition, "time_limit": limit} for partition in PARTITIONS]
     settings = replace(CLUSTER_SETTINGS, partitions=partitions)
     use_made_cluster(monkeypatch)
     monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
-    assert in_job.job_destination("box", "--in-job").time_limit(300.0) == expected
+    destination = in_job.job_destination("box", "--in-job")
+    assert destination.time_limit(60.0, 240.0) == look_limit
+    assert destination.time_limit(300.0) == injection_limit
 
 
 def test_no_job_is_submitted_if_slurm_lacks_its_configuration(monkeypatch):
