@@ -39,7 +39,7 @@ from nimc.nights.summary import (
 )
 from nimc.run.folder import find_latest, make_run_report, new_header
 from nimc.run.runner import Failure
-from nimc.run.session import NIMC_COMMAND, start_child, stop_child
+from nimc.run.session import NIMC_COMMAND, end_jobs, start_child, stop_child
 from records import yaml_file
 from records.campaign import is_name
 from records.errors import InputError, NimcError
@@ -225,6 +225,8 @@ class NightRun:
                 if ended_run.stop_reason and header.finished_s is not None:
                     # The run was stopped after its last sample, so only its report may be missing.
                     ended_run = replace(ended_run, status=0, stop_reason=None)
+        if run and request.slurm and ended_run.status < 0:
+            end_jobs(run, (), self.log)  # `nimc run` was killed, perhaps before it did this itself
         sample_count = new_sample_count(run, begun_summary.started_s) if run else 0
         if run and sample_count and not ended_run.document.get("report"):
             make_run_report(run)

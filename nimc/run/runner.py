@@ -47,19 +47,19 @@ from nimc.run.progress import (
     SessionPace,
     expected_total,
 )
-from nimc.run.session import concurrent_runs, run_session
+from nimc.run.session import concurrent_runs, end_jobs, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
 from records.block_plan import SKIPPED_FILE, UNREAD_FILE, BlockPlan
 from records.calls import load_call
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
-from records.errors import InputError, MachineError
+from records.errors import InputError
 from records.files import read_written
 from records.interrupts import Interrupts, Stopped
 from records.notes import Note
 from records.run import PlainName
-from records.slurm import client, parse
+from records.slurm import parse
 from records.slurm.outages import LostJobError, SilentError, SlurmWatch
 
 if TYPE_CHECKING:
@@ -636,16 +636,9 @@ class CampaignRunner:
         return tick
 
     def _end_jobs(self) -> None:
-        """Cancel jobs that ReFrame may have left.
-
-        If Slurm cannot be asked, print the command with which the user can cancel them.
-        """
+        """Cancel jobs that ReFrame may have left."""
         if self.slurm:
-            try:
-                client.cancel_jobs(self.run)
-            except MachineError as error:
-                cancel = client.cancel_command(self.slurm.jobs)
-                self.display.tell(f"{error}; jobs of this run may go on: {cancel}")
+            end_jobs(self.run, self.slurm.jobs, self.display.tell)
 
     def _state(self, entry: Entry) -> CaseState:
         names = [

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from nimc.readiness.reframe import reframe_environment
 from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
+from records.errors import MachineError
 from records.interrupts import Interrupts
+from records.slurm import client
 
 #: Environment variable that every process of a run inherits. Its value is the run's folder.
 RUN_VARIABLE = "NIMC_RUN"
@@ -27,6 +30,9 @@ GRACE_S = 30.0
 #: How long the other processes of a block may take to end after ReFrame, seconds. In this time the
 #: agents end the writers, then the conductor ends the agents.
 _BLOCK_GRACE_S = 3 * processes.GRACE_S
+#: Longest time in which `nimc run` ends a block after a signal, seconds: ReFrame ends, then the
+#: other processes, then the jobs that ReFrame has left.
+CLEAN_UP_S = GRACE_S + _BLOCK_GRACE_S + client.CANCEL_TIMEOUT_S
 
 
 def run_session(
@@ -98,6 +104,18 @@ def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None
     child.wait()
 
 
+def end_jobs(run: Path, jobs: Collection[str], tell: Callable[[str], None]) -> None:
+    """Cancel the jobs that ReFrame may have left in a run's folder.
+
+    If Slurm cannot be asked, `tell` prints the command with which the user can cancel them. `jobs`
+    are the ids for this command, as far as they are known.
+    """
+    try:
+        client.cancel_jobs(run)
+    except MachineError as error:
+        tell(f"{error}; jobs of this run may go on: {client.cancel_command(jobs)}")
+
+
 #: Prefix of the name of the folder of a job that inspects nodes (`nimc.cluster.in_job`).
 LOOK_FOLDER_PREFIX = ".nimc-look-"
 #: Prefix of the name of the folder of an injection (`nimc.cluster.injection_session`).
@@ -151,14 +169,17 @@ def run_processes() -> Iterator[tuple[int, str]]:
 NIMC_COMMAND = tuple(python_main("nimc.cli.main"))
 
 
-def stop_child(child: subprocess.Popen[bytes], timeout_s: float = 120.0) -> None:
-    """Ask a child to end and wait for it; kill it after `timeout_s`.
+def stop_child(child: subprocess.Popen[bytes], timeout_s: float = CLEAN_UP_S) -> None:
+    """Ask `nimc run` to end and wait for it.
 
-    The child cancels its own jobs before it ends.
+    After `timeout_s`, it has cancelled its jobs, and may still read the runs of its block. Then it
+    is asked again, which ends this reading. If it does not end within another `timeout_s`, it is
+    killed.
     """
-    child.terminate()
-    try:
-        child.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+    for _ in range(2):
+        child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(timeout_s)
+            return
+    child.kill()
+    child.wait()

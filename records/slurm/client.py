@@ -218,6 +218,11 @@ def _scontrol(command: list[str]) -> programs.ProgramAnswer:
 
 #: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
+#: Interval at which the queue is read until cancelled jobs have ended, seconds.
+_POLL_S = 1.0
+#: Longest time that `cancel_jobs` takes, seconds. Two commands before the wait for the end of jobs,
+#: and two after it, may each take until their own time limit.
+CANCEL_TIMEOUT_S = END_TIMEOUT_S + _POLL_S + 4 * programs.TIMEOUT_S
 #: Lists this user's jobs, also in hidden partitions, with one line `JOB|STATE|START|REASON|FOLDER`
 #: per job. Components of a heterogeneous job are `JOB+N`. While the state is `PD` (pending), START
 #: is the expected start.
@@ -245,7 +250,7 @@ def cancel_jobs(run: Path) -> list[str]:
                 raise MachineError(
                     f"{run}: jobs of an earlier session do not end: {remaining}{scancel_fault}"
                 )
-            time.sleep(1.0)
+            time.sleep(_POLL_S)
     return jobs
 
 

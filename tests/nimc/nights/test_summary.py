@@ -1,15 +1,18 @@
 """The summary of a night: its outcome, its document, its metrics and its alarms."""
 
 import json
+import os
 import signal
 import subprocess
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace as StandIn
 
 import pytest
 
 from analysis.history.alarms import Alarm, BelowReference
+from nimc.nights import night as nights
 from nimc.nights.night import (
     NightRun,
     alarms_of,
@@ -31,8 +34,10 @@ from nimc.nights.summary import (
     prometheus_text,
 )
 from nimc.run.runner import Failure
+from records.checkout import python_code
 from records.errors import InputError
 from tests.analysis.synthetic import STREAM, samples, write_run
+from tests.nimc.checkouts import program
 from tests.nimc.nights.made import FIGURES, SUMMARY, figure, summary
 
 ALARM = NightAlarm(
@@ -284,3 +289,39 @@ def test_jobs_that_a_night_submits_do_not_inherit_variables_of_the_nights_own_jo
         monkeypatch.setenv(name, "x")
     kept = {name for name, value in environment().items() if value == "x"}
     assert kept == {*kept_names}
+
+
+#: Code of a `nimc run` that begins a run and is killed.
+KILLED_RUN = """\
+import os, signal, sys
+from pathlib import Path
+from nimc.campaign.request import load_request
+from nimc.run.folder import new_header, open_run
+_, _, campaign, _, machine, _, results, *_ = sys.argv
+with open_run(Path(results), new_header(load_request(Path(campaign), machine))):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_jobs_of_a_run_that_was_killed_are_cancelled(tmp_path, monkeypatch):
+    """squeue lists a job in the run's folder until scancel has cancelled it."""
+    results = tmp_path / "results"
+    job = f'for run in {results}/c-*; do echo "7|R|2026-11-23T20:00:00|None|$run/logs"; done'
+    program(tmp_path, "squeue", f"[ -e {tmp_path}/cancelled ] || {job}")
+    program(tmp_path, "scancel", f"echo $* >> {tmp_path}/cancelled")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(nights, "NIMC_COMMAND", python_code(KILLED_RUN))
+    campaign = tmp_path / "c.yaml"
+    campaign.write_text("name: c\nworkloads: [{check: stream, expect: 1s}]\narms: [off, aa]\n")
+    night = NightRun(
+        campaign=campaign,
+        machine="example_slurm",
+        results=results,
+        log=print,
+        end_s=None,
+        night=SUMMARY.night,
+    )
+    ended = night.run()
+    assert (ended.outcome, Path(ended.run).parent) == ("machine failed", results)
+    assert "killed by signal 9" in ended.reason
+    assert (tmp_path / "cancelled").read_text() == "7\n"

@@ -70,6 +70,31 @@ def test_a_job_that_does_not_end_is_named_with_slurms_refusal(tmp_path, monkeypa
         client.cancel_jobs(tmp_path)
 
 
+def test_a_run_that_was_stopped_has_time_to_cancel_its_jobs_however_slow_slurm_is(
+    tmp_path, monkeypatch
+):
+    """Here each command takes a minute, the longest time that it may take, and no job ends."""
+    clock_s = [0.0]
+
+    def pass_time(seconds: float) -> None:
+        clock_s[0] += seconds
+
+    class SlowSlurm(RefusingSlurm):
+        def ask(self, command: Sequence[str], *words: object, **more: str) -> ProgramAnswer:
+            pass_time(60.0)
+            return super().ask(command, *words, **more)
+
+    slurm = SlowSlurm(*[f"5{RUNS}{tmp_path}/b\n"] * 9)
+    made_time = SimpleNamespace(monotonic=lambda: clock_s[0], sleep=pass_time)
+    monkeypatch.setattr(client, "time", made_time)
+    monkeypatch.setattr(client, "ask", slurm.ask)
+    with pytest.raises(MachineError):
+        client.cancel_jobs(tmp_path)
+    # Before that, ReFrame has 30 s, and the other processes of the block have 15 s.
+    assert 30.0 + 15.0 + clock_s[0] <= sessions.CLEAN_UP_S
+    assert clock_s[0] > 240.0
+
+
 @pytest.mark.parametrize("still_running", ["", "2+1"])
 def test_a_job_whose_epilog_takes_minutes_has_ended(tmp_path, monkeypatch, still_running):
     """While an epilog runs, squeue shows the state `CG`. slurmd has killed all processes by then.

@@ -83,6 +83,23 @@ def test_children_get_sigterm_and_are_killed_if_they_do_not_end():
     ]
 
 
+#: Code of a process that cleans up at the first SIGTERM, and ends by itself at the second one.
+_ENDS_AT_SECOND_SIGTERM = (
+    "import signal, time; signals = []\n"
+    "def stop(*_):\n"
+    "    signals.append(0)\n"
+    "    if len(signals) == 2: raise SystemExit(7)\n"
+    "signal.signal(signal.SIGTERM, stop); print(flush=True); time.sleep(300)"
+)
+
+
+def test_a_night_asks_its_run_a_second_time_before_it_kills_it():
+    """A second signal ends the reading of outputs, which has no time limit."""
+    child = start(_ENDS_AT_SECOND_SIGTERM)
+    stop_child(child, timeout_s=1.0)
+    assert child.returncode == 7
+
+
 def _drop_the_exception_of_a_signal_and_continue(goes_on_s: float) -> None:
     with suppress(Stopped):
         os.kill(os.getpid(), signal.SIGHUP)
