@@ -81,9 +81,9 @@ def python_path(*first_folders: Path) -> str:
 def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment for other people's programs, without the entries added for our own programs.
 
-    This checkout is removed from PYTHONPATH. A configuration of ReFrame puts the folder of this
-    Python on PATH before the user's folders, but behind those of an environment's modules. The
-    folder is moved to the end, so that another `python3` or `mpiexec` is found first.
+    This checkout is removed from PYTHONPATH. In a check of ReFrame, PATH has the folders of loaded
+    modules, then the folder of this Python, then the user's folders. The folder of this Python is
+    moved to the end, so that another `python3` or `mpiexec` is found first.
     """
     cleaned = dict(environment)
     python_entries = cleaned.pop("PYTHONPATH", "").split(os.pathsep)

@@ -40,10 +40,10 @@ def facts_by_run(results: pl.DataFrame) -> dict[RunKey, dict[str, str]]:
 
 
 def changed_facts(facts: Sequence[Mapping[str, str]], since: int) -> list[ChangedFact]:
-    """Return facts whose usual value differs between the nights before `since` and from it on.
+    """Return facts whose usual value changed with the night of index `since`.
 
-    `facts` has the facts of each night. The usual value is the most frequent value, so that one odd
-    night on a side hides no change.
+    `facts` has the facts of each night, in order. The usual value is the most frequent value, so
+    that one odd night on a side hides no change.
     """
     before = facts[max(0, since - _COMPARED_NIGHTS) : since]
     after = facts[since : since + _COMPARED_NIGHTS]

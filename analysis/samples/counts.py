@@ -258,12 +258,12 @@ def role_rises_in_pairs(counters: pl.DataFrame, samples: pl.DataFrame, *roles: s
     Columns: case, treatment (the name without the level of the tool), tool, role and `share` (the
     rise / bytes written in the treated run). If a run was repeated, its last attempt is used.
     """
-    in_pair = ["case", "tool", "block", "pair", "role"]
+    pair_columns = ["case", "tool", "block", "pair", "role"]
     totals = _totals_with_writes(counters, samples, roles)
-    totals = totals.unique([*in_pair, "treatment"], keep="last", maintain_order=True)
-    baselines = totals.select(*in_pair, baseline="treatment", off="value")
+    totals = totals.unique([*pair_columns, "treatment"], keep="last", maintain_order=True)
+    baselines = totals.select(*pair_columns, baseline="treatment", off="value")
     pairs = totals.filter(pl.col("written_b") > 0).join(
-        baselines, on=[*in_pair, "baseline"], how="inner", maintain_order="left"
+        baselines, on=[*pair_columns, "baseline"], how="inner", maintain_order="left"
     )
     share = (pl.col("value") - pl.col("off")) / pl.col("written_b")
     return pairs.select("case", "treatment", "tool", "role", share=share)

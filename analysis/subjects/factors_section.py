@@ -28,12 +28,13 @@ _RATE_FACTOR = "rate"
 
 
 def _level_rows(run: RunData, *, rates: bool) -> pl.DataFrame:
-    """A row per effect, in order of levels, in cases whose effects differ in the level of a factor.
+    """A row per effect of the cases in which a factor varies, in order of that factor's levels.
 
     If `rates` is true, only cases whose effects differ in the rate are included. If it is false,
     only the other cases are included. In a row, `factor` is the rate if the rate varies in the
-    case, and otherwise the factor with the most levels. `line` is the arm with its level of the
-    next factor that varies. `at` has the levels of the remaining factors.
+    case, and otherwise the factor with the most levels. `line` names the row's line in the picture:
+    the arm with its level of the next factor that varies. `at` has the levels of the remaining
+    factors.
     """
     effects_by_case = grouped((row.case, row) for row in run.results if row.role == "effect")
     sizes_b = _level_sizes(run)

@@ -54,7 +54,7 @@ def _caches(run: RunData) -> dict[str, pl.Expr]:
     hosts = [host for host in hosts_of_targets(run) if host.get("llc_total_b")]
     largest = max(hosts, key=lambda host: host["llc_total_b"], default={})
     l2_b, llc_b = (pl.lit(largest.get(name), pl.Int64) for name in ("l2_b", "llc_total_b"))
-    return {"l2_b": l2_b, "llc_b": llc_b, "socket_b": llc_b / (largest.get("sockets") or 1)}
+    return {"l2_b": l2_b, "llc_b": llc_b, "socket_llc_b": llc_b / (largest.get("sockets") or 1)}
 
 
 def _runs_under_writes(run: RunData) -> pl.DataFrame:
@@ -65,8 +65,8 @@ def _runs_under_writes(run: RunData) -> pl.DataFrame:
     `repeated` is the time of the repeated baseline. It is null if `reference` is the control's.
     """
     writing_runs = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
-    writes = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
-    if writes["case"].is_unique().all():
+    layouts = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
+    if layouts["case"].is_unique().all():
         return pl.DataFrame()
     names = ("fom", "fom_better", "writers", "nodes", "working_set_b", "footprint_b")
     runs = runs_that_count(run.samples, *names, "writer_rate_b_s")
@@ -106,7 +106,7 @@ def _size_texts(column: str) -> pl.Expr:
 
 
 def _cells(run: RunData) -> pl.DataFrame:
-    """A row per run under writes, with the counts of memory and caches of its treatment."""
+    """A row per run under writes, with its treatment's counts of accesses to memory and caches."""
     rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
@@ -168,7 +168,7 @@ def _inside_and_beyond(run: RunData) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     size_b = pl.col("footprint_b")
-    is_inside = size_b <= _INSIDE_SHARE * pl.col("socket_b")
+    is_inside = size_b <= _INSIDE_SHARE * pl.col("socket_llc_b")
     is_beyond = size_b >= _BEYOND_MULTIPLE * pl.col("llc_b")
     rows = rows.with_columns(
         inside_b=size_b.filter(is_inside).max().over(_WORKING_SET_COLUMNS),

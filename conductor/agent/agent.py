@@ -158,7 +158,7 @@ class Agent:
             node_name(),
             order,
             self._node_reader,
-            end_pids=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
+            writer_pids=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
             held_pids=[(end.index, pid) for end in held_ends for pid in end.pids],
         )
         # Bytes are counted last, so that the counts cover little more than the time of the run.

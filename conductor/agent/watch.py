@@ -50,7 +50,7 @@ def _device_counter(
 ) -> tuple[Callable[[], float], float]:
     """Return a function that reads the bytes of an origin's device, and the counter's period.
 
-    Both raise MeterError.
+    This function and the returned one raise MeterError.
     """
     if device is None:
         raise MeterError("the machine's file names no device")
@@ -194,22 +194,22 @@ class Meter:
 
     def passed_b(self) -> float | None:
         """Return the bytes that the origin's device has counted up to now; None if unknown."""
-        is_up_to_date = self._injector.writes and not self._fault and not self._period_s
-        if self._read_total and is_up_to_date:
+        has_current_bytes = self._injector.writes and not self._fault and not self._period_s
+        if self._read_total and has_current_bytes:
             with suppress(MeterError):  # the next regular count has the same error
                 return self._read_total()
         return None
 
     def record(self) -> MeterRecord:
         """Return how bytes are counted, or why they are not counted."""
-        in_memory = self._injector.reports_arrivals and bool(self._source)
-        return MeterRecord(self._writer.index, self._source, in_memory, self._fault)
+        counted_by_target = self._injector.reports_arrivals and bool(self._source)
+        return MeterRecord(self._writer.index, self._source, counted_by_target, self._fault)
 
 
 #: Time until the first reading of the frequency, seconds.
 FIRST_FREQUENCY_S = 0.25
 #: Shortest time between two readings of load and frequency, seconds. It is short, since the time
-#: that a foreign process used between the last reading and its end may be unknown.
+#: that a foreign process uses after its last reading is lost when the process ends.
 LOAD_INTERVAL_S = 1.0
 #: Largest share of a hardware thread's time that reading the load may take.
 _READING_SHARE = 0.003
@@ -224,12 +224,12 @@ class Watch:
         order: BeginWatch,
         node_reader: NodeReader,
         *,
-        end_pids: Sequence[int],
+        writer_pids: Sequence[int],
         held_pids: Sequence[tuple[int, int]],
     ) -> None:
         """Start the watch, as ordered.
 
-        `end_pids` are PIDs of the ends of writers on this node, without those of short writes.
+        `writer_pids` are PIDs of both ends of writers on this node, without those of short writes.
         `held_pids` are pairs of the writer's index and a PID of a suspended end.
         """
         self._node, self._order = node, order
@@ -245,7 +245,7 @@ class Watch:
         self._first_load = self._last_load = cpu_load.read(self._block, self._roots, order.exempt)
         self._load_samples = [self._load_sample()]
         self._node_reader = node_reader
-        self._end_pids = end_pids
+        self._writer_pids = writer_pids
         #: Writer, PID, and processor time when the watch began, of each process of a suspended end.
         self._held_processes = [
             (writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held_pids
@@ -319,7 +319,7 @@ class Watch:
             self._counter_names[device] = reading.name if reading else ""
 
     def _read_counters(self) -> dict[str, NodeCounter]:
-        used_s = sum(map(processes.cpu_s, self._end_pids))
+        used_s = sum(map(processes.cpu_s, self._writer_pids))
         return {**self._node_reader.read(), WRITERS_TIME: NodeCounter(used_s, "s")}
 
     async def _keep_reading(self) -> None:

@@ -133,7 +133,7 @@ class Measurement:
     "--busy", is_flag=True, help="Record what else the host does, but do not reject runs for it."
 )
 @pairs_option(
-    f"at least {PAIRS_FLOOR}, by default {PAIRS_CAP}; a finished run continues up to this number"
+    f"at least {PAIRS_FLOOR}, by default {PAIRS_CAP}; a finished run with fewer pairs is resumed"
 )
 @options.results_option
 @fresh_option
@@ -197,8 +197,8 @@ def campaign_of(program: Sequence[str], measurement: Measurement) -> yaml_file.Y
 def _rate_keys(rate: str) -> dict[str, Any]:
     """Return the keys of the campaign that set the writers' rate. Raises InputError.
 
-    A share of the full rate is set by the factor `rate` with one level. Another rate is set by the
-    key `injector`.
+    A share of the full rate is set by the factor `rate` with one level. A rate in bytes per second
+    is set by the key `injector`.
     """
     if not rate.endswith("%"):
         return {"injector": {"rate": rate}}

@@ -57,7 +57,7 @@ fresh_option = click.option(
 @prints_answer()
 @options.progress_options
 @fresh_option
-@pairs_option("instead of the campaign's; a finished run continues up to this number")
+@pairs_option("instead of the campaign's; a finished run with fewer pairs is resumed")
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
 @options.case_option
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")

@@ -1,6 +1,6 @@
 """Remedies that need root: their table, and the scripts for them that an operator installs.
 
-A remedy is a setting of a node that may reduce the loss of an application under writes.
+A remedy is a setting of a node that may reduce how much writes slow an application.
 """
 
 from __future__ import annotations

@@ -135,16 +135,17 @@ _LIMIT_REASON = re.compile(
 _LIMIT_REMEDIES = {
     r"MinutesPerJob|RunMin|MaxWall|TimeLimit": "lower time_limit in configs/",
     r"Minutes|GrpWall|Billing|UsageThreshold": "the account or the QOS has no time left; name"
-    " another in access of configs/",
-    r"Jobs|Submit|^QOSJobLimit": "with same_job in site/ it is one job, not two",
+    " another under access in configs/",
+    r"Jobs|Submit|^QOSJobLimit": "set policy: same_job in site/, so that a block is one job, not"
+    " two",
     r"Grp|PerUser|PerAccount": "it counts all running jobs of the account, QOS or user: wait until"
-    " others end; a job that exceeds it alone never starts",
+    " others end; a job that by itself exceeds it never starts",
     r"Partition(Node|Config)|(Min|Max)(Node|Cpu)": "a job has too few or too many nodes or CPUs for"
-    " the partition or the QOS: name another in access of configs/, or take another case",
+    " the partition or the QOS: name another under access in configs/, or take another case",
     r"BadConstraints": "no node has what the job asks for: see access in configs/, and facts in"
     " site/",
-    r"ReqNode": "correct the names of nodes: --nodelist, or access of configs/",
-    r"(?<!Min)Mem": "ask for less memory: --mem or --mem-per-cpu in access of configs/",
+    r"ReqNode": "correct the names of nodes: --nodelist, or access in configs/",
+    r"(?<!Min)Mem": "ask for less memory: --mem or --mem-per-cpu under access in configs/",
     r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
 }
 
@@ -194,8 +195,8 @@ def jobs_in_folder(
     for line in squeue_output.splitlines():
         columns, _, path = line.partition("|/")
         padded_columns = [*columns.split("|", 3), "", "", ""]  # a column may be missing
-        name, state, start, reason = padded_columns[:4]
-        job = name.partition("+")[0]
+        job_or_component, state, start, reason = padded_columns[:4]
+        job = job_or_component.partition("+")[0]
         if not job.isdigit() or "\0" in path or (state == "CG" and not completing):
             continue
         if Path(os.path.realpath(f"/{path}")).is_relative_to(folder):
@@ -215,7 +216,7 @@ def _pending(state: str, start: str, reason: str) -> PendingJob | None:
 # Settings and lists of names.
 
 
-#: Name of a partition, an account or a node that can be written into a new file.
+#: Name of a partition, an account or a node, as it may stand in a file without quotes.
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 
 
@@ -328,9 +329,9 @@ def is_up(scontrol_output: str) -> bool:
 #: Beginning of ReFrame's message if `sbatch` failed, and marks around each of its outputs there.
 _SBATCH_FAILED = re.compile(r"command 'sbatch\b[^\n]*' failed with exit code")
 _OUTPUTS = re.compile(r"--- (stdout|stderr) ---\n(.*?)\n?--- \1 ---", re.DOTALL)
-#: Beginning of an error that `sbatch` prints, also with the words of a site's plugin.
+#: Line of an error that `sbatch` prints. A plugin of the site may have written its text.
 _SBATCH_ERROR = re.compile(r"^sbatch: (?:error|fatal): (.*\w.*)$", re.MULTILINE)
-_WITH_WORDS = re.compile(r"^.*\w.*$", re.MULTILINE)
+_LINE_OF_WORDS = re.compile(r"^.*\w.*$", re.MULTILINE)
 
 
 def refusal(message: str) -> str | None:
@@ -343,7 +344,7 @@ def refusal(message: str) -> str | None:
         return None
     outputs = dict(_OUTPUTS.findall(message))
     text = f"{outputs.get('stdout', '')}\n{outputs.get('stderr', '')}"
-    reasons = _SBATCH_ERROR.findall(text) or _WITH_WORDS.findall(text)[-1:]
+    reasons = _SBATCH_ERROR.findall(text) or _LINE_OF_WORDS.findall(text)[-1:]
     return "; ".join(reason.strip() for reason in reasons) or None
 
 

@@ -192,14 +192,15 @@ MEMORY = "SelectTypeParameters=CR_CORE_MEMORY DefMemPerCPU=2000"
 NO_MEMORY = "SelectTypeParameters=CR_CORE_MEMORY"
 
 # Advice to users whose jobs wait or are refused.
-LESS_MEMORY = "ask for less memory: --mem or --mem-per-cpu in access of configs/"
+LESS_MEMORY = "ask for less memory: --mem or --mem-per-cpu under access in configs/"
 OTHERS_END = (
     "it counts all running jobs of the account, QOS or user: wait until others end; a job that"
-    " exceeds it alone never starts"
+    " by itself exceeds it never starts"
 )
+ONE_JOB = "set policy: same_job in site/, so that a block is one job, not two"
 OTHER_SIZE = (
-    "a job has too few or too many nodes or CPUs for the partition or the QOS: name another in"
-    " access of configs/, or take another case"
+    "a job has too few or too many nodes or CPUs for the partition or the QOS: name another"
+    " under access in configs/, or take another case"
 )
 NOTHING_FITS = "no node has what the job asks for: see access in configs/, and facts in site/"
 WHAT_IS_REQUIRED = (
@@ -534,9 +535,9 @@ CASES = [
             "PartitionTimeLimit": "lower time_limit in configs/",
             "QOSMaxCpuMinutesPerJobLimit": "lower time_limit in configs/",
             "QOSGrpCPURunMinutesLimit": "lower time_limit in configs/",
-            "AssocGrpWallLimit": "the account or the QOS has no time left; name another in access"
-            " of configs/",
-            "QOSMaxSubmitJobPerUserLimit": "with same_job in site/ it is one job, not two",
+            "AssocGrpWallLimit": "the account or the QOS has no time left; name another under"
+            " access in configs/",
+            "QOSMaxSubmitJobPerUserLimit": ONE_JOB,
             "MaxMemPerLimit": LESS_MEMORY,
             "QOSMaxMemoryPerNode": LESS_MEMORY,
             "AssocMaxMemPerJob": LESS_MEMORY,
@@ -547,7 +548,7 @@ CASES = [
             "QOSMaxMemoryPerUser": OTHERS_END,
             "MaxMemoryPerAccount": OTHERS_END,
             "MaxMemoryRunMinsPerUser": "lower time_limit in configs/",
-            "AssocGrpJobsLimit": "with same_job in site/ it is one job, not two",
+            "AssocGrpJobsLimit": ONE_JOB,
             # These are limits of a partition (MinNodes, MaxNodes) or a QOS (MinTRES, MaxTRES), by
             # job_state_reason.c.
             **dict.fromkeys(
@@ -593,9 +594,7 @@ CASES = [
                 "lower time_limit in configs/"
             ),
             "^AssocMaxSubmitJobLimit\n^Batch job submission failed: Job violates accounting/QOS"
-            " policy (job submit limit, user's size and/or time limits)\n": (
-                "with same_job in site/ it is one job, not two"
-            ),
+            " policy (job submit limit, user's size and/or time limits)\n": (ONE_JOB),
             "^Batch job submission failed: Requested time limit is invalid (missing or exceeds some"
             " limit)\n": "lower time_limit in configs/",
             "^Batch job submission failed: Time limit specification required, but not"
@@ -610,7 +609,7 @@ CASES = [
             " specified\n": WHAT_IS_REQUIRED,
             "^Batch job submission failed: Invalid qos specification\n": WHAT_IS_REQUIRED,
             "^Batch job submission failed: Invalid node name specified\n": (
-                "correct the names of nodes: --nodelist, or access of configs/"
+                "correct the names of nodes: --nodelist, or access in configs/"
             ),
             "^You must name a project\n^Batch job submission failed: Unspecified error\n": "",
         }.items()

@@ -116,7 +116,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     async def watch():
         order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
         held_pids = [(3, 13), (5, 14), (6, 15)]
-        node_watch = Watch("n1", order, node, end_pids=[1, 2], held_pids=held_pids)
+        node_watch = Watch("n1", order, node, writer_pids=[1, 2], held_pids=held_pids)
         while len(reads) < 5:
             await asyncio.sleep(0)
         return await node_watch.end()
