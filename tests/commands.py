@@ -95,7 +95,8 @@ class Nimc:
         """Run the small campaign in this process.
 
         Returns exit status, standard output and standard error. Sessions of ReFrame's stand-in also
-        run in this process. The report is the real page only if `figures` is true.
+        run in this process. Only if `figures` is true, the report is the real page, and has the
+        data files of its sections.
         """
         return self.typed(self.words(*options), self.folder, faults=faults, figures=figures)
 
@@ -107,6 +108,7 @@ class Nimc:
             patch.setattr("nimc.run.runner.run_session", _session)
             if not figures:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
+                patch.setattr("analysis.report.page.data_files", nimc_without_figures.data_files)
             return call(words, folder, self.environment(faults))
 
     def ended(

@@ -1,7 +1,7 @@
-"""`nimc` with a stand-in for the page of the report.
+"""`nimc` with a stand-in for the page of the report, and without the data files of its sections.
 
-The figures of the real page take most of the time of a small run. This `nimc` ignores concurrent
-runs on this host, which other tests make. A night also starts this `nimc`.
+The figures of the real page, and these files, take most of the time of a small run. This `nimc`
+ignores concurrent runs on this host, which other tests make. A night also starts this `nimc`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from records.checkout import python_main
 
 if TYPE_CHECKING:
     from analysis.report.data import RunData
+    from analysis.report.sections import Files
     from records.commands import Shell
 
 COMMAND = tuple(python_main(__name__))
@@ -26,6 +27,10 @@ COMMAND = tuple(python_main(__name__))
 
 def render(runs: Sequence[RunData], shell: Shell | None) -> str:  # noqa: ARG001
     return f"<title>{len(runs)} runs</title>\n"
+
+
+def data_files(runs: Sequence[RunData]) -> Files:  # noqa: ARG001
+    return {}
 
 
 def start(
@@ -51,7 +56,7 @@ def start(
 
 
 def main() -> None:
-    page.render = render
+    page.render, page.data_files = render, data_files
     runner.concurrent_runs = lambda _: []
     session.NIMC_COMMAND = COMMAND
     cli.main()

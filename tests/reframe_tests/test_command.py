@@ -142,24 +142,36 @@ def settings(**changes: object) -> dict[str, object]:
     return {"command": "true", **changes}
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"command": "'unclosed"}, "command.command: No closing quotation"),
-        ({"command": "echo {slots}"}, "allowed: a program and its arguments, without {targets}"),
-        ({"which": "first"}, "command.which: first found; allowed: last, worst"),
-        ({"nodes": 1, "figure": "("}, "command.figure: '(' found: missing )"),
-        ({"nodes": 0}, "command.nodes: 0 found; allowed: 1, or ranks_per_node from 1"),
-        ({"ranks_per_node": -1}, "command.ranks_per_node: -1 found; allowed: numbers from 0"),
-        ({"unit": "M B"}, "command.unit: M B found; allowed: a word without spaces"),
-        ({"ranks_per_node": 1, "tool": "perf_stat"}, "command.tool: perf_stat found"),
-    ],
-)
-def test_the_message_names_a_setting_with_which_no_command_can_be_measured(
-    tmp_path: Path, changes: dict[str, object], says: str
-) -> None:
-    done = reframe(tmp_path, "localhost", "command", "--dry-run", settings=settings(**changes))
-    assert says in re.sub(r"\s+", " ", done.stdout), done.stdout
+#: Settings of a check with which no command can be measured, and what the message says after the
+#: name of the check.
+REFUSED = [
+    ({"command": "'unclosed"}, "command: No closing quotation"),
+    (
+        {"command": "echo {slots}"},
+        "command: echo {slots} found; allowed: a program and its arguments, without {targets}",
+    ),
+    ({"which": "first"}, "which: first found; allowed: last, worst"),
+    ({"nodes": 1, "figure": "("}, "figure: '(' found: missing )"),
+    ({"nodes": 0}, "nodes: 0 found; allowed: 1, or ranks_per_node from 1"),
+    ({"ranks_per_node": -1}, "ranks_per_node: -1 found; allowed: numbers from 0"),
+    ({"unit": "M B"}, "unit: M B found; allowed: a word without spaces"),
+    ({"ranks_per_node": 1, "tool": "perf_stat"}, "tool: perf_stat found"),
+]
+
+
+def test_the_message_names_a_setting_with_which_no_command_can_be_measured(tmp_path: Path) -> None:
+    """One start of ReFrame runs a class for each of the refused settings."""
+    text = "import reframe as rfm\nfrom reframe_tests.command import command\n"
+    words: list[object] = ["--dry-run"]
+    for number, (changes, _) in enumerate(REFUSED):
+        text += f"\n\n@rfm.simple_test\nclass refused{number}(command):\n    pass\n"
+        for name, value in settings(**changes).items():
+            words += ["-S", f"refused{number}.{name}={value}"]
+    (tmp_path / "checks.py").write_text(text)
+    done = reframe(tmp_path, "localhost", tmp_path / "checks.py", *words, name="refused.*")
+    output = re.sub(r"\s+", " ", done.stdout)
+    for number, (_, message) in enumerate(REFUSED):
+        assert f"refused{number}.{message}" in output, output
 
 
 def test_each_repetition_starts_the_launcher(tmp_path: Path) -> None:

@@ -154,6 +154,7 @@ def test_each_block_draws_a_seed_unless_the_user_gives_one(dry):
 REFUSED = [
     ("lammps_scaling", {"nodes": 4}, "nodes: 4 found; origins and target of localhost share one"),
     ("lammps_scaling", {}, "injector: mpi_put found; it makes no short writes (arm"),
+    ("lammps", {"factors": "{steps: [100.5]}"}, "steps: 100.5 found; allowed: a whole number"),
     ("lulesh", {"layout": "4x3", "layout_cores": 12}, "4x3 found; 4 ranks; allowed: 1, 8, 27, 64"),
     (
         "lulesh",

@@ -332,8 +332,3 @@ def test_a_factor_refuses_a_level_that_it_does_not_allow(name, allowed, refused)
     for level in refused:
         with pytest.raises(InputError, match=re.escape(f"{name}: {level} found; allowed: ")):
             check_level(name, level)
-
-
-def test_a_fraction_is_no_level_of_a_whole_number(tmp_path):
-    done = reframe(tmp_path, MACHINE, "lammps", *DRY, settings={"factors": "{steps: [100.5]}"})
-    assert "steps: 100.5 found; allowed: a whole number" in " ".join(done.stdout.split())

@@ -85,42 +85,41 @@ REFUSED = {
 }
 
 
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the lines in which a campaign of the checks above is refused, without the folder."""
-    folder = tmp_path_factory.mktemp("refused")
-    for name in ("third_party.py", "open.py", "other/third_party.py"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(CHECKS, folder / name)
-    (folder / "broken.py").write_text("class melt(:\n")
-    (folder / "open.py").chmod(0o666)
-    (folder / "link.py").symlink_to("third_party.py")
-    entries = "".join(f"  - check: {check}\n" for check in REFUSED)
-    (folder / "c.yaml").write_text(f"name: c\nworkloads:\n{entries}arms: [off, on]\n")
-    with pytest.raises(InputError) as error:
-        load_request(folder / "c.yaml", "localhost")
-    return str(error.value).replace(f"{folder}/", "").splitlines()
-
-
 @pytest.mark.slow
-def test_checks_that_cannot_be_measured_are_refused_with_their_lines(refusals):
+def test_checks_that_cannot_be_measured_are_refused_with_their_lines(tmp_path):
+    for name in ("third_party.py", "open.py", "other/third_party.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CHECKS, tmp_path / name)
+    (tmp_path / "broken.py").write_text("class melt(:\n")
+    (tmp_path / "open.py").chmod(0o666)
+    (tmp_path / "link.py").symlink_to("third_party.py")
+    entries = "".join(f"  - check: {check}\n" for check in REFUSED)
+    (tmp_path / "c.yaml").write_text(f"name: c\nworkloads:\n{entries}arms: [off, on]\n")
+    with pytest.raises(InputError) as error:
+        load_request(tmp_path / "c.yaml", "localhost")
+    refusals = str(error.value).replace(f"{tmp_path}/", "").splitlines()
     expected = [(index, row) for index, row in enumerate(REFUSED.values()) if row]
     for line, (index, (values, allowed)) in zip(refusals, expected, strict=True):
         location = f"c.yaml:{3 + index}: workloads[{index}].check"
         assert_message(line, location, *values, allowed=allowed)
 
 
-def test_the_refusal_of_a_class_names_the_classes_that_can_be_measured(refusals):
+def refusal(folder: Path, check: str) -> str:
+    """Return the message in which a campaign of one check is refused."""
+    path = folder / "refused.yaml"
+    path.write_text(f"name: c\nworkloads: [{{check: '{check}'}}]\narms: [off, on]\n")
+    with pytest.raises(InputError) as error:
+        load_request(path, "localhost")
+    return str(error.value)
+
+
+def test_the_refusal_of_a_class_names_the_classes_that_can_be_measured(folder):
     """These classes have nimc's mixin as a base."""
-    (line,) = (line for line in refusals if "third_party.py:lj" in line)
-    assert line.endswith(": every, melt, plain, stream, elsewhere")
+    message = refusal(folder, "third_party.py:lj")
+    assert message.endswith(": every, melt, plain, stream, elsewhere")
 
 
 def test_a_check_for_no_environment_of_the_machine_is_refused(folder):
-    path = folder / "far.yaml"
-    path.write_text("name: c\nworkloads: [{check: 'third_party.py:elsewhere'}]\narms: [off, on]\n")
-    with pytest.raises(InputError) as error:
-        load_request(path, "localhost")
-    message = str(error.value)
+    message = refusal(folder, "third_party.py:elsewhere")
     assert "configs/localhost.py:" in message
     assert "'elsewhere'" in message.partition("; allowed: ")[0]

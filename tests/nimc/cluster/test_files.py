@@ -488,12 +488,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+#: What `init` says if Slurm shows no node of the targets.
+NO_FACTS = "Slurm shows you no node of batch .* fill in facts as in site/example_slurm.yaml, with"
+
+
 def test_both_files_are_written_and_never_overwritten(root, command, monkeypatch):
     monkeypatch.setenv("PATH", str(root))
     output = command("init", "box")
     assert "optional keys that are empty: nic, node_mtti" in output
     (missing,) = re.findall(r"box is not ready: (.*) read both", " ".join(output.split()))
     assert "slurm" in missing.split(", ")
+    assert not re.search(NO_FACTS, " ".join(output.split()))
     site = root / "site" / "box.yaml"
     text = site.read_text()
     assert (root / "configs" / "box.py").exists()
@@ -503,10 +508,8 @@ def test_both_files_are_written_and_never_overwritten(root, command, monkeypatch
 
 def test_init_says_that_facts_are_missing_if_slurm_shows_no_node(root, command, monkeypatch):
     """The nodes of the job are known, but not which part of them jobs may use."""
-    advice = "Slurm shows you no node of batch .* fill in facts as in site/example_slurm.yaml, with"
-    assert not re.search(advice, " ".join(command("init", "box").split()))
     monkeypatch.setattr(init, "facts_of_cluster", lambda: cluster_facts(shapes=[]))
-    (line,) = re.findall(advice, " ".join(command("init", "private").split()))
+    (line,) = re.findall(NO_FACTS, " ".join(command("init", "private").split()))
     assert "site/private.yaml has no facts of a node, and those of this host are used" in line
     assert "\nfacts:" not in (root / "site" / "private.yaml").read_text()
 

@@ -6,7 +6,6 @@ Slurm is not needed: a dry run writes the script, and a stand-in for `srun` star
 
 import json
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -23,47 +22,55 @@ SAME_JOB = {"policy": "same_job", "nodes": 2}
 SAME_HOST = {"policy": "same_host"}
 
 
-def looked(
-    folder: Path,
-    config: str,
-    origins: dict[str, object],
-    *words: str,
-    network: str = "",
-    trial: str = "",
-    **variables: str,
-) -> CompletedProcess[str]:
-    """Run the check with ReFrame; the tasks on nodes write their reports to `folder`."""
-    settings = {"origins": json.dumps(origins), "network": network, "device": "mlx5_0"}
-    settings |= {"interface": "hsn0", "folder": folder, "stage": "/stage", "trial_plan": trial}
-    return reframe(folder, config, CHECK, *words, name="NodeLook", settings=settings, **variables)
+def settings(origins: dict[str, object], network: str = "", trial: str = "") -> dict[str, str]:
+    """Return the variables of the check, without the folder of its reports."""
+    return {
+        "origins": json.dumps(origins),
+        "network": network,
+        "device": "mlx5_0",
+        "interface": "hsn0",
+        "stage": "/stage",
+        "trial_plan": trial,
+    }
 
 
-def script_of(folder: Path) -> list[str]:
-    """Return the lines of the job's script."""
-    (path,) = folder.glob("stage/**/rfm_job.sh")
-    return path.read_text().splitlines()
+#: Check -> its settings. One start of ReFrame makes the jobs of both checks.
+JOBS = {
+    "hetjob": settings(HETJOB, network="job_vni", trial="/run/plan.json"),
+    "same_job": settings(SAME_JOB),
+}
+
+
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of one dry run of a check for each row of `JOBS`."""
+    folder = tmp_path_factory.mktemp("jobs")
+    text = "import reframe as rfm\nfrom nimc.cluster.node_look_check import NodeLook\n"
+    words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
+    for check, values in JOBS.items():
+        text += f"\n\n@rfm.simple_test\nclass {check}(NodeLook):\n    pass\n"
+        for key, value in values.items():
+            words += ["-S", f"{check}.{key}={value}"]
+        words += ["-S", f"{check}.folder={folder}"]
+    (folder / "checks.py").write_text(text)
+    succeeded(reframe(folder, "example_slurm", folder / "checks.py", *words, name=".*"))
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("origins", "network", "trial", "tasks", "components", "step"),
+    ("check", "tasks", "components", "step"),
     [
         # In a heterogeneous job, the second component has the tasks of the origins.
-        (HETJOB, "job_vni", "/run/plan.json", 1, [COMPONENT], "--het-group=0,1"),
-        (SAME_JOB, "", "", 3, [], "--ntasks=3 --nodes=3"),
+        ("hetjob", 1, [COMPONENT], "--het-group=0,1"),
+        ("same_job", 3, [], "--ntasks=3 --nodes=3"),
     ],
 )
 def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
-    tmp_path: Path,
-    origins: dict[str, object],
-    network: str,
-    trial: str,
-    tasks: int,
-    components: list[str],
-    step: str,
+    dry: Path, check: str, tasks: int, components: list[str], step: str
 ) -> None:
-    words = ("--system=example_slurm", "-p", "spack", "--dry-run")
-    succeeded(looked(tmp_path, "example_slurm", origins, *words, network=network, trial=trial))
-    lines = script_of(tmp_path)
+    network, trial = JOBS[check]["network"], JOBS[check]["trial_plan"]
+    (path,) = dry.glob(f"stage/**/{check}/rfm_job.sh")
+    lines = path.read_text().splitlines()
     for option in (f"--ntasks={tasks}", "--ntasks-per-node=1", "--no-requeue"):
         assert f"#SBATCH {option}" in lines
     second = lines.index("#SBATCH hetjob") + 1 if components else len(lines)
@@ -74,7 +81,7 @@ def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
     assert line.startswith("env --unset=")
     assert f" {step} " in line
     assert (" SLURM_NETWORK=job_vni srun " in line) == bool(network)
-    assert line.endswith(f" nimc.cluster.node_look {tmp_path} mlx5_0 hsn0 /stage")
+    assert line.endswith(f" nimc.cluster.node_look {dry} mlx5_0 hsn0 /stage")
     trials = [line for line in lines if "conductor.block.trial" in line]
     assert trials == ([lines[-1]] if trial else [])
     assert lines[-1].endswith(f" conductor.block.trial {trial}" if trial else line)
@@ -93,7 +100,9 @@ def test_every_node_must_answer(tmp_path: Path, origins: dict[str, object], faul
     first = 'while [ "${1#-}" != "$1" ]; do shift; done; SLURM_PROCID=0 exec "$@"'
     program = script(tmp_path / "bin/srun", first if fault else "exit 1")
     path = f"{program.parent}:/usr/bin:/bin"
-    done = looked(tmp_path, "localhost", origins, "-p", "wheels", "-r", PATH=path)
+    values = {**settings(origins), "folder": tmp_path}
+    words = (tmp_path, "localhost", CHECK, "-p", "wheels", "-r")
+    done = reframe(*words, name="NodeLook", settings=values, PATH=path)
     assert (done.returncode == 0) == (not fault)
     assert fault in done.stdout
     assert (tmp_path / "job-state").read_text() == "SUCCESS"

@@ -43,6 +43,7 @@ class Box:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.nights.night.NIMC_COMMAND", nimc_without_figures.COMMAND)
             patch.setattr("analysis.report.page.render", nimc_without_figures.render)
+            patch.setattr("analysis.report.page.data_files", nimc_without_figures.data_files)
             ended = call(
                 self.words(*options, campaign=campaign), self.folder, self.nimc.environment(faults)
             )
