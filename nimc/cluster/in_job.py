@@ -506,8 +506,8 @@ def _folders_finding(node: NodeReport) -> HostFinding:
     subject = "shared folders"
     if node.unseen:
         detail = (
-            f"does not see {', '.join(node.unseen)}, where `reframe -r` would stage; `nimc run`"
-            " does not need it"
+            f"does not see {', '.join(node.unseen)}, where `reframe -r` would stage; campaigns"
+            " do not need it"
         )
         remedy = "start `reframe -r` in a folder that all nodes mount, or name one in RFM_STAGE_DIR"
         return fault_finding(subject, detail, remedy)

@@ -529,8 +529,8 @@ CASES = [
     *(
         Case(f"what to do about {reason}", advice_to_job_7, advice, reason)
         for reason, advice in {
-            "AssocGrpBillingMinutes": "the account or the QOS has no time left; name another in"
-            " access of configs/",
+            "AssocGrpBillingMinutes": "the account or the QOS has no time left; name another under"
+            " access in configs/",
             "QOSMaxWallDurationPerJobLimit": "lower time_limit in configs/",
             "PartitionTimeLimit": "lower time_limit in configs/",
             "QOSMaxCpuMinutesPerJobLimit": "lower time_limit in configs/",

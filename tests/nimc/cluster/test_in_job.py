@@ -186,7 +186,7 @@ def test_a_current_folder_that_nodes_lack_limits_only_reframe_without_nimc():
     fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, unseen=["/tmp/mine"])))
     assert (fault.what, fault.state, fault.needed) == ("shared folders", "limited", False)
     assert fault.detail.startswith("n2: does not see /tmp/mine")
-    assert "`nimc run` does not need it" in fault.detail
+    assert "campaigns do not need it" in fault.detail
     assert "RFM_STAGE_DIR" in fault.remedy
 
 
