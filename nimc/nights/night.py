@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -42,8 +42,8 @@ from nimc.run.runner import Failure
 from nimc.run.session import NIMC_COMMAND, end_jobs, start_child, stop_child
 from records import yaml_file
 from records.campaign import is_name
-from records.errors import InputError, NimcError
-from records.files import replace_text
+from records.errors import InputError, MachineError, NimcError
+from records.files import private_lock, replace_text
 from records.interrupts import Interrupts
 from records.programs import ask, last_line
 from records.slurm.options import SITE_VARIABLES
@@ -121,9 +121,37 @@ class NightRun:
         """Run the night, write its summary, and send it to the site.
 
         Summaries of earlier nights that could not be sent are sent first. If the night is complete,
-        nothing is run. If the night cannot be run, its summary says why and is sent too, and then
-        InputError or another NimcError is raised.
+        nothing is run. If another process runs the campaign as a night, this night is not run. If
+        the night cannot be run, its summary says why and is sent too, and then InputError, another
+        NimcError or OSError is raised.
         """
+        path = self.path.with_name(f"{self.name}-{self.machine}.lock")
+        with ExitStack() as exits:
+            with suppress(MachineError):  # if there can be no lock, `nimc run` says why
+                lock = exits.enter_context(private_lock(path))
+                if not lock.acquire():
+                    return self._while_another_runs(lock.holder())
+                lock.write_holder(str(os.getpid()))
+            return self._run()
+
+    def _while_another_runs(self, other_process: str) -> Summary:
+        """Return the summary of this start, while another process runs the campaign as a night.
+
+        It is written and sent only if that process runs another night: each night has one summary.
+        """
+        not_run = replace(
+            self._begun_summary(None),
+            outcome="not run",
+            reason=f"another nimc (process {other_process or 'unknown'}) runs a night of"
+            f" {self.name} on {self.machine}",
+        )
+        with suppress(InputError, OSError):
+            if summary.load(self.path).finished_s is None:
+                self.log(f"night {self.night}: {not_run.outcome}: {not_run.reason}")
+                return not_run
+        return self._end(not_run)
+
+    def _run(self) -> Summary:
         self._send_unsent()
         earlier_start = None
         with suppress(InputError, OSError):
@@ -136,7 +164,17 @@ class NightRun:
         if earlier_start:
             so_far = f"{earlier_start.outcome}: {earlier_start.reason}"
             self.log(f"night {self.night} goes on; so far: {so_far}")
-        begun_summary = Summary(
+        begun_summary = self._begun_summary(earlier_start)
+        try:
+            return self._end(self._measure(begun_summary))
+        except (NimcError, OSError) as error:
+            outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
+            self._end(replace(begun_summary, outcome=outcome, reason=_cause(error)))
+            raise
+
+    def _begun_summary(self, earlier_start: Summary | None) -> Summary:
+        """Return the summary of a night that begins, or goes on after an earlier start."""
+        return Summary(
             night=self.night,
             machine=self.machine,
             campaign=self.name,
@@ -147,12 +185,6 @@ class NightRun:
             reason=UNFINISHED,
             alarms=earlier_alarms(earlier_start) if earlier_start else [],
         )
-        try:
-            return self._end(self._measure(begun_summary))
-        except NimcError as error:
-            outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
-            self._end(replace(begun_summary, outcome=outcome, reason=str(error).split("\n")[0]))
-            raise
 
     def _require_same_campaign(self, earlier_start: Summary) -> None:
         """Raise InputError if another campaign with the same name was started earlier this night.
@@ -175,17 +207,25 @@ class NightRun:
     def _send(self, ended_summary: Summary, path: Path) -> Summary:
         """Write a summary to `path` and send it to the site.
 
-        Returns the summary. Its field `told` says whether it could be sent.
+        Returns the summary. Its field `told` says whether it could be sent. A summary that cannot
+        be written, for example because the disk is full, is sent too.
         """
         undelivered = replace(ended_summary, told=False)
         delivered = replace(ended_summary, told=True)
-        replace_text(path, undelivered.text)
+        self._write(undelivered, path)
         if failures := tell(delivered, self.tell_command, self.metrics):
             for failure in failures:
                 self.log(failure)
             return undelivered
-        replace_text(path, delivered.text)
+        self._write(delivered, path)
         return delivered
+
+    def _write(self, ended_summary: Summary, path: Path) -> None:
+        """Write a summary to `path`, or print why it cannot be written."""
+        try:
+            replace_text(path, ended_summary.text)
+        except (InputError, OSError) as error:
+            self.log(f"summary of night {ended_summary.night} not written: {_cause(error)}")
 
     def _send_unsent(self) -> None:
         """Send the summaries of earlier nights that could not be sent.
@@ -313,6 +353,13 @@ class NightRun:
         )
         outcome, reason = judge_night(ended_run, sample_count, judged_summary)
         return replace(judged_summary, outcome=outcome, reason=reason)
+
+
+def _cause(error: NimcError | OSError) -> str:
+    """Return why a night failed, in one line."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    return str(error).split("\n")[0]
 
 
 def environment() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`nimc nights run` as a user sees it: how a night may end, and the files that it writes."""
 
 import json
+import resource
 import signal
 from dataclasses import replace
 
@@ -186,6 +187,44 @@ def test_a_night_whose_machine_failed_exits_with_3_and_is_tried_again(box: Box) 
     assert box.run()[0] == 0  # an old unfinished run is not resumed
     assert (box.night().outcome, len(box.runs())) == ("measured", 2)
     assert box.night().run == str(box.runs()[1])
+
+
+def test_a_second_start_of_a_night_in_progress_leaves_it_alone(box: Box) -> None:
+    night = box.start(faults="stuck")
+    wait_until(lambda: samples(box) >= 7, process=night)  # a warm-up, and two pairs of three
+    before = {path: path.read_bytes() for path in box.summaries()}
+    message = box.folder / "told.json"
+    options = ("--json", "--tell", f"cat > {message}")
+    status, out, err = box.run(*options)
+    assert (status, json.loads(out)["outcome"]) == (0, "not run")
+    assert f"another nimc (process {night.pid}) runs a night of small on localhost" in err
+    assert {path: path.read_bytes() for path in box.summaries()} == before
+    assert not message.exists()
+    assert not [*box.runs()[0].glob("report")]
+    # The night of yesterday may be in progress, too: this night has a summary that says so.
+    (path,) = before
+    path.rename(path.with_name("small-localhost-2026-01-02.json"))
+    status, _, err = box.run(*options)
+    assert (status, json.loads(message.read_text())["outcome"]) == (0, "not run")
+    assert len(box.summaries()) == 2
+    night.terminate()
+    night.communicate(timeout=300)
+
+
+def test_a_message_is_sent_even_if_no_summary_can_be_written(box: Box) -> None:
+    """A limit on the size of files stands in for a full disk."""
+    message = box.folder / "told.json"
+    limit = (400, resource.RLIM_INFINITY)
+    night = box.start(
+        "--tell", f"ulimit -f unlimited; cat > {message}",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )  # fmt: skip
+    _, err = night.communicate(timeout=300)
+    assert night.returncode == 3, err
+    assert "not written: " in err
+    assert "File too large" in err
+    assert "Traceback" not in err
+    assert json.loads(message.read_text())["outcome"] == "machine failed"
 
 
 def test_a_message_is_sent_even_if_the_campaign_cannot_be_run(box: Box) -> None:
