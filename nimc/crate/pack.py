@@ -44,11 +44,28 @@ def run_files(run: Path) -> dict[str, bytes]:
 
     Raises InputError if one of them is not a regular file, for example a link.
     """
-    paths = (path for pattern in _RUN_PATTERNS for path in run.glob(pattern))
     return {
         f"{RUN_FOLDER}{path.relative_to(run)}": files.read_regular(path, MAX_CRATE_B)
-        for path in paths
+        for path in _packed_paths(run)
     }
+
+
+def _packed_paths(run: Path) -> list[Path]:
+    """Return the files of a run's folder that go into its crate."""
+    return [path for pattern in _RUN_PATTERNS for path in run.glob(pattern)]
+
+
+def _require_size_of_crate(run: Path) -> None:
+    """Raise InputError if a run is too large for a crate.
+
+    This is found out before the run is verified, which may take minutes.
+    """
+    size_b = sum(path.lstat().st_size for path in _packed_paths(run))
+    if size_b > MAX_CRATE_B:
+        raise InputError(
+            f"{run}: has {size_b >> 20} MiB to pack; allowed: {MAX_CRATE_B >> 20} MiB;"
+            " logs/CASE/BLOCK/*.out and *.gz are the outputs of the application"
+        )
 
 
 def report_files(run: Path) -> dict[str, bytes]:
@@ -84,13 +101,14 @@ def pack(
     The same run, license and authors always give the same bytes, except for the signature. Returns
     facts about the crate: path, size, number of files, SHA-256 of the manifest, head of the chain,
     and whether the run is finished. Raises InputError if the run belongs to another user, is being
-    measured, or has faults, and if `crate` exists but is no crate of this run.
+    measured, is too large or has faults, and if `crate` exists but is no crate of this run.
     """
     if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
     header = load_header(run)
     if crate.exists():
         _require_crate_of(header, crate)
+    _require_size_of_crate(run)
     is_finished = header.finished_s is not None
     # An unfinished run is locked, so that no samples are added while it is read. Otherwise the
     # crate might lack the counters of added samples, or the printed head might not cover them.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -200,13 +201,13 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
 
 
 # Why a block failed. The reason is one line, from records of the conductor and of ReFrame, or from
-# the free space on the disk.
+# an attempt to write a file.
 
 
 #: How the reason begins if Slurm refused the job.
 _REFUSAL_PREFIX = "Slurm refuses the job"
-#: Free space on the disk below which a failure is explained by a full disk, bytes.
-_LEAST_SPACE_B = 64 * 1024
+#: Size of the file that shows whether there is room for more files, bytes.
+_TRIED_FILE_B = 64 * 1024
 #: Escape sequences with which ReFrame colours its output.
 _COLOUR_SEQUENCE = re.compile(r"\x1b\[[\d;]*m")
 #: Longest reason that is printed, characters.
@@ -224,9 +225,8 @@ def why_failed(status: int, logs: Path) -> str | None:
     state = block.get("state", "done")
     if status == 0 and state == "done":
         return None if block else _skip_reason(logs)
-    disk = os.statvfs(logs)
-    if disk.f_bavail * disk.f_frsize < _LEAST_SPACE_B:
-        return f"{logs}: No space left on device"
+    if error := _write_error(logs):
+        return f"{logs}: {error}"
     if state != "done":
         return _short_line(f"{state}: {block.get('reason') or 'no reason given'}")
     failed = [case for case in reported_cases(logs) if case.get("result") not in ("pass", "skip")]
@@ -247,6 +247,21 @@ def why_failed(status: int, logs: Path) -> str | None:
             f"ReFrame was killed by {signal_name}, perhaps for lack of memory ({log})"
         )
     return _short_line(f"ReFrame ended with status {status}: {_last_error(log)}")
+
+
+def _write_error(folder: Path) -> str:
+    """Return why no file can be written in a folder, such as a full disk or a quota.
+
+    Returns an empty text if a file can be written.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_TRIED_FILE_B))
+            file.flush()
+            os.fsync(file.fileno())  # over a network, a quota may be noticed here first
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def is_done(logs: Path) -> bool:

@@ -100,6 +100,17 @@ def test_a_run_with_faults_or_links_is_not_packed(
     assert not run.with_name(f"{run.name}.zip").exists()
 
 
+def test_a_run_that_is_too_large_for_a_crate_is_refused_before_it_is_read(
+    run: Path, command: Command
+) -> None:
+    output = run / "logs" / "stream" / "0" / "large.out"
+    output.parent.mkdir(parents=True)
+    with output.open("wb") as file:
+        file.truncate((1 << 30) + 1)  # a hole, which takes no room
+    line = command.refused("pack", run)
+    assert_message(line, f"{run}", "MiB to pack", allowed="1024 MiB")
+
+
 def test_a_crate_is_replaced_only_by_a_crate_of_the_same_run(
     run: Path, crate: Path, tmp_path: Path, command: Command
 ) -> None:

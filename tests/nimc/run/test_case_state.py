@@ -4,6 +4,9 @@ A pair is complete if every arm has an accepted run in it.
 """
 
 import json
+import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from nimc.run.runner import CaseState, case_state, why_failed
 from records.block_plan import BlockPlan
 from records.campaign import Pairs
 from records.errors import InputError
+from tests.commands import ROOT
 from tests.nimc.fake_reframe import sample
 
 ARMS = ["off", "on", "aa"]
@@ -189,3 +193,18 @@ def test_why_a_block_failed(tmp_path, status, block, cases, files, expected):
         assert why is None
     else:
         assert why.endswith(expected.replace("LOG", str(tmp_path / "reframe.log")))
+
+
+def test_a_block_that_had_no_room_for_its_files_names_the_limit(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a user's quota."""
+    code = "from pathlib import Path; from nimc.run.runner import why_failed\n"
+    code += f"print(why_failed(1, Path({str(tmp_path)!r})))"
+    limit_b = (4096, resource.RLIM_INFINITY)
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit_b),
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout == f"{tmp_path}: File too large\n", ended.stderr
