@@ -72,12 +72,17 @@ def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[s
     return latex.tabular(records)
 
 
+#: A number with a sign, and perhaps a unit such as `%` or `GB/s`.
+_SIGNED_NUMBER = re.compile(r"[+-][\d.,]+(?:e[+-]?\d+)?(?: [%\w/]+)?", re.ASCII)
+
+
 def _harmless_cell(text: str) -> str:
     """Return a cell's text, with an apostrophe before it if a spreadsheet would read a formula.
 
-    A single sign, such as `-` for no value, is no formula.
+    A single sign, such as `-` for no value, is no formula, nor is a number.
     """
-    return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
+    is_formula = len(text) > 1 and text.startswith(("=", "+", "-", "@"))
+    return f"'{text}" if is_formula and not _SIGNED_NUMBER.fullmatch(text) else text
 
 
 def json_text(document: Mapping[str, object]) -> str:

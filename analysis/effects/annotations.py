@@ -12,7 +12,7 @@ import polars as pl
 from analysis.display.figures import quantity
 from analysis.effects.result import Result, Verdict
 from analysis.effects.verdict import emulation_caveats
-from analysis.samples.counts import role_rises_in_pairs, without_tool
+from analysis.samples.counts import RISE_SHARE, role_pairs, without_tool
 from analysis.samples.pairs import treatment_rows
 from analysis.samples.provenance import differing_names, hosts_of
 from analysis.statistics.interval import CONFIDENCE, holm
@@ -99,10 +99,10 @@ def _counted_in_memory(
     rises within pairs are tested, by Holm's method over all rows, tools and roles.
     """
     treatments = {(row.case, without_tool(row.arm)) for row in rows}
-    rises = role_rises_in_pairs(counters, samples, *MEMORY_ROLES)
+    pairs = role_pairs(counters, samples, *MEMORY_ROLES).with_columns(share=RISE_SHARE)
     p_values = {
         (case, treatment, tool, role): p_above_zero(group["share"].to_numpy() - _MIN_MEMORY_SHARE)
-        for (case, treatment, tool, role), group in rises.group_by(
+        for (case, treatment, tool, role), group in pairs.group_by(
             "case", "treatment", "tool", "role", maintain_order=True
         )
         if (case, treatment) in treatments

@@ -234,29 +234,12 @@ def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
     return values.group_by(*by, maintain_order=True).agg(over_ranks(is_share)).drop_nulls("value")
 
 
-def role_medians_with_baselines(
-    counters: pl.DataFrame, samples: pl.DataFrame, *roles: str
-) -> pl.DataFrame:
-    """Medians of roles over the runs of a treatment; its runs with different tools are combined.
+def role_pairs(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+    """Values of roles under writes and without, within pairs.
 
-    Columns: case, treatment (the name without the level of the tool), role, `value`, `off` (the
-    value of the baseline) and `written_b` (bytes written in a run). `value` and `off` are in the
-    role's unit.
-    """
-    treatments = (
-        _totals_with_writes(counters, samples, roles)
-        .group_by("case", "treatment", "role")
-        .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
-    )
-    baselines = treatments.select("case", "role", baseline="treatment", off="value")
-    return treatments.join(baselines, on=["case", "role", "baseline"], how="inner")
-
-
-def role_rises_in_pairs(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
-    """Rises of roles within pairs, from the baseline's run to the treated run.
-
-    Columns: case, treatment (the name without the level of the tool), tool, role and `share` (the
-    rise / bytes written in the treated run). If a run was repeated, its last attempt is used.
+    Columns: case, treatment (the name without the level of the tool), tool, block, pair, role,
+    `value`, `off` (the value of the baseline's run) and `written_b` (bytes written in the treated
+    run). `value` and `off` are in the role's unit. If a run was repeated, its last attempt is used.
     """
     pair_columns = ["case", "tool", "block", "pair", "role"]
     totals = _totals_with_writes(counters, samples, roles)
@@ -265,8 +248,11 @@ def role_rises_in_pairs(counters: pl.DataFrame, samples: pl.DataFrame, *roles: s
     pairs = totals.filter(pl.col("written_b") > 0).join(
         baselines, on=[*pair_columns, "baseline"], how="inner", maintain_order="left"
     )
-    share = (pl.col("value") - pl.col("off")) / pl.col("written_b")
-    return pairs.select("case", "treatment", "tool", "role", share=share)
+    return pairs.select(*pair_columns, "treatment", "value", "off", "written_b")
+
+
+#: Rise from `off` to `value` in a row of `role_pairs`, as a share of the bytes written.
+RISE_SHARE = (pl.col("value") - pl.col("off")) / pl.col("written_b")
 
 
 def _totals_with_writes(

@@ -20,13 +20,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.effects.annotations import MEMORY_ROLES
-from analysis.questions.estimators import ratio
+from analysis.questions.estimators import centre, ratio
 from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.report.data import RunData, hosts_of_targets
 from analysis.report.words import changed_factors, size_text
-from analysis.samples.counts import role_medians_with_baselines
+from analysis.samples.counts import RISE_SHARE, role_pairs
 from analysis.statistics import evidence
 from analysis.statistics.interval import holm
 
@@ -106,37 +106,43 @@ def _size_texts(column: str) -> pl.Expr:
 
 
 def _cells(run: RunData) -> pl.DataFrame:
-    """A row per run under writes, with its treatment's counts of accesses to memory and caches."""
+    """A row per run under writes, with the counts of accesses to memory and caches of its pair.
+
+    Several tools may have counted in one pair. Then the figure is their mean.
+    """
     rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
-    counts = role_medians_with_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
-    added_share = (pl.col("value") - pl.col("off")) / pl.col("written_b")
+    pair_columns = ["case", "arm", "block", "pair"]
+    counts = role_pairs(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
+    counts = counts.rename({"treatment": "arm"})
     for role, name, figure in (
-        ("DRAM written", "dram_share", added_share),
-        ("DDIO misses", "ddio_share", added_share),
+        ("DRAM written", "dram_share", RISE_SHARE),
+        ("DDIO misses", "ddio_share", RISE_SHARE),
         ("L3 misses", "l3_misses", pl.col("value") / pl.col("off")),
     ):
-        role_figures = counts.filter(role=role).select("case", figure.alias(name), arm="treatment")
-        rows = rows.join(role_figures, on=["case", "arm"], how="left", maintain_order="left")
+        figures = counts.filter(role=role).group_by(pair_columns).agg(figure.mean().alias(name))
+        rows = rows.join(figures, on=pair_columns, how="left", maintain_order="left")
     return rows
 
 
-_COUNTS = ("dram_share", "ddio_share", "l3_misses", "l2_b", "llc_b")
 CELLS = Question(
     name="footprints",
     title="Loss by footprint and working set",
     text="Time under writes / time without, or with the control if there is one. The footprint is"
     " the memory of a target that all writers' messages pass through; the working set is the memory"
-    " that each rank works in. If tools counted them: the bytes that writes add to those written"
-    " into memory, and to device writes that miss the cache, as shares of the bytes written; and"
-    " misses of the last-level cache / those without writes.",
+    " that each rank works in. If tools counted them, within pairs: the bytes that writes add to"
+    " those written into memory, and to device writes that miss the cache, as shares of the bytes"
+    " written; and misses of the last-level cache / those without writes.",
     rows=_cells,
     by=("case", "working_set", "footprint"),
-    estimates={"slowdown": ratio("value", "reference", "repeated")},
+    estimates={
+        "slowdown": ratio("value", "reference", "repeated"),
+        **{name: centre(name) for name in ("dram_share", "ddio_share", "l3_misses")},
+    },
     facts={
         "rate_b_s": pl.col("writer_rate_b_s").median(),
-        **shared("working_set_b", "footprint_b", *_COUNTS),
+        **shared("working_set_b", "footprint_b", "l2_b", "llc_b"),
     },
     columns=("rate_b_s", "dram_share", "ddio_share", "l3_misses", "n"),
     headings={

@@ -1,5 +1,7 @@
 """Tests tables, lines, commands and durations for the terminal. Every table fits 80 columns."""
 
+import csv
+
 import click
 import pytest
 
@@ -149,3 +151,11 @@ def test_notes_come_once_and_the_option_v_is_named_unless_it_is_given() -> None:
 def test_a_table_as_csv_markdown_and_latex(form: Form, lines: list[str]) -> None:
     text = formatted_table(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
     assert text == "\n".join([*lines, ""])
+
+
+def test_only_formulas_have_an_apostrophe_in_csv() -> None:
+    cells = ["+1.0 %", "-2.3e-05", "-1,024 MB/s", "-", "-1+cmd|x", "@SUM(A1)", "=1", "+A1"]
+    text = formatted_table("csv", ["value"], [[cell] for cell in cells])
+    *plain, call, name, formula, reference = next(zip(*csv.reader(text.splitlines()), strict=True))
+    assert plain == ["value", *cells[:4]]
+    assert [call, name, formula, reference] == [f"'{cell}" for cell in cells[4:]]
