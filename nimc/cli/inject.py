@@ -17,7 +17,7 @@ from nimc.cli import options
 from nimc.cli.answer import Answer, log, prints_answer
 from nimc.cli.programs import require_program
 from records.errors import InputError
-from records.injected import SCHEMA, InjectionSummary
+from records.injected import SCHEMA
 from records.machine.site import load as load_machine
 from records.units import percentage
 
@@ -91,7 +91,7 @@ def inject_command(
     )
     record_path = output or new_record_path(results)
     outcome = inject(site, requested_writes, results, record_path, log)
-    lines = [*_summary_lines(outcome.summary), f"record: {record_path}"]
+    lines = [*summary_lines(outcome), f"record: {record_path}"]
     if not command:
         return Answer(_document(record_path), lines, exit_code(outcome), schema=SCHEMA)
     for line in lines:
@@ -133,16 +133,17 @@ def _document(record_path: Path) -> dict[str, object]:
     return {**document, "record": str(record_path)}
 
 
-def _summary_lines(summary: InjectionSummary) -> Iterator[str]:
+def summary_lines(outcome: InjectionOutcome) -> Iterator[str]:
+    """Yield lines on what was written, what is proven, and how the command ended."""
+    summary = outcome.summary
     length_s = (summary.end_s or 0.0) - (summary.start_s or 0.0)
     rate_b_s = summary.bytes_b / length_s if length_s else 0.0
     line = (
         f"wrote {quantity(summary.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
     )
-    if summary.link_rate_b_s:
-        line += (
-            f", {percentage(rate_b_s / summary.link_rate_b_s / len(summary.targets))} of the link"
-        )
+    if summary.link_rate_b_s and outcome.link_count:
+        links_b_s = summary.link_rate_b_s * outcome.link_count
+        line += f", {percentage(rate_b_s / links_b_s)} of the link"
     yield line
     reason = "" if summary.proven else f": {summary.reason}"
     yield f"proven for {summary.proven_s:.1f} s of {length_s:.1f} s{reason}"

@@ -27,7 +27,7 @@ from conductor.block.injection import InjectionRequest
 from nimc.campaign.plan import folder_options
 from nimc.campaign.request import uses_slurm
 from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
-from nimc.cluster.tried_writes import trial_findings
+from nimc.cluster.tried_writes import link_count, trial_findings
 from nimc.readiness.reframe_config import settings_of, target_partitions
 from nimc.run.session import INJECTION_FOLDER_PREFIX
 from records import checkout, injected, processes
@@ -103,6 +103,8 @@ class InjectionOutcome:
     summary: InjectionSummary
     #: Number of the signal that ended it; None if no signal ended it.
     signum: int | None = None
+    #: Number of the targets' devices to which it wrote; None if unknown.
+    link_count: int | None = None
 
 
 def inject(
@@ -127,6 +129,9 @@ def inject(
     ) as path:
         folder = Path(path)
         request = injection_request(machine, writes, folder, output)
+        if request.summary.commit is None:
+            fault = checkout.why_no_commit()
+            tell(f"the record has no commit of this project: {fault}")
         progress = Progress(folder, machine, request, tell)
         with Interrupts(progress.handle_stop_key) as interrupts:
             if request.owner_pid is not None:
@@ -302,6 +307,8 @@ class Progress:
         self._printed_notes = 0
         self._printed_trial = self._printed_begin = self._printed_reason = False
         self.logs = folder / "logs" / CASE / "0"
+        #: Number of the targets' devices to which is written; None before the trial.
+        self._link_count: int | None = None
         #: The record so far, without its readings; None before the conductor has written it.
         self.summary: InjectionSummary | None = None
 
@@ -352,7 +359,9 @@ class Progress:
         # The trial measures the uncontended rates before the writes, and judges them.
         if not self._printed_trial and (self.logs / trial.FILE).exists():
             self._printed_trial = True
-            for finding in trial_findings(trial.read(self.logs), [], self._machine):
+            trials = trial.read(self.logs)
+            self._link_count = link_count(trials[0].writers) or None
+            for finding in trial_findings(trials, [], self._machine):
                 remedy = finding.remedy and f" -> {finding.remedy}"
                 self.tell(f"{finding.what}: {finding.detail}{remedy}")
         for note in summary.notes[self._printed_notes :]:
@@ -398,7 +407,7 @@ class Progress:
         elif self._is_in_job:
             # Its node may have written the record to a file system of its own.
             injected.save(self.logs, self._output)
-        return InjectionOutcome(summary, interrupts.signum)
+        return InjectionOutcome(summary, interrupts.signum, self._link_count)
 
     def keep_record(self, failure: str) -> None:
         """Save the record of the writes so far, if any, since the job may be lost."""

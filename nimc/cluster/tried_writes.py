@@ -220,9 +220,13 @@ def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | No
     """
     if machine.nic is None:
         return None
-    links = {(writer.target, writer.counter) for writer in writers}
     rate_b_s = sum(writer.rate_alone_b_s for writer in writers)
-    return rate_b_s / (machine.nic.link_rate_b_s * len(links))
+    return rate_b_s / (machine.nic.link_rate_b_s * link_count(writers))
+
+
+def link_count(writers: Sequence[WriterRecord]) -> int:
+    """Return the number of the targets' devices to which writers write."""
+    return len({(writer.target, writer.counter) for writer in writers})
 
 
 def _bottleneck_remedy(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nimc.cli.inject import exit_code, new_record_path
+from nimc.cli.inject import exit_code, new_record_path, summary_lines
 from nimc.cluster import injection_session
 from nimc.cluster.injection_session import (
     CASE,
@@ -253,6 +253,16 @@ def test_the_exit_code(
         exit_status=status,
     )
     assert exit_code(InjectionOutcome(summary, signum)) == code
+
+
+def test_the_share_of_the_link_is_that_of_all_devices_of_the_targets() -> None:
+    """Two origins write 22 and 18 GB/s to the two devices of a target, which carry 25 each."""
+    summary = InjectionSummary(
+        machine="box", commit=None, rate="full", link_rate_b_s=25e9, targets=["n1"],
+        origins=["n2", "n3"], start_s=0.0, end_s=10.0, bytes_b=400e9, proven=True, proven_s=10.0,
+    )  # fmt: skip
+    first, *_ = summary_lines(InjectionOutcome(summary, link_count=2))
+    assert first == "wrote 400.0 GB in 10.0 s: 40.00 GB/s, 80 % of the link"
 
 
 @pytest.mark.parametrize("command", [(), ("./solver",)])
