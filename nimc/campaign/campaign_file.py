@@ -273,7 +273,8 @@ def _sweep_faults(context: _EntryContext) -> Iterator[FieldFault]:
     """Yield the faults of a sweep.
 
     The check must have the variables that a sweep sets. Factors and settings must not set them too.
-    All factors must change within a block. The levels of `rate` must include the full rate.
+    All factors must change within a block. The writers must have the full rate, or the levels of
+    `rate` must include it.
     """
     entry, check = context.entry, context.check
     if entry.sweep is None:
@@ -290,6 +291,10 @@ def _sweep_faults(context: _EntryContext) -> Iterator[FieldFault]:
             allowed = f"factors that change within a block, except {swept}"
             message = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
             yield FieldFault(context.key_location("sweep"), message)
+    rate = context.campaign.injector.rate
+    if rate != FULL:
+        message = f"{shown_value(rate)} found; allowed: full, since a model is fitted to the sweep"
+        yield FieldFault(("injector", "rate"), message)
     if FULL not in context.factors.get(RATE, [FULL]):
         message = "no level full; allowed: full, too, since a model is fitted to its runs"
         yield FieldFault(context.location_of(RATE), message)

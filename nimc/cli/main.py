@@ -254,7 +254,7 @@ class _Commands(click.Group):
 
 
 def _with_command_first(words: Sequence[str]) -> list[str]:
-    """Return the words with those that stand before the command after it.
+    """Return the words with those that stand before the command after it, except `--debug`.
 
     A command of a group has two words. Returns an empty list if there is no command.
     """
@@ -267,7 +267,10 @@ def _with_command_first(words: Sequence[str]) -> list[str]:
             allowed = set() if len(names) == 2 else COMMANDS[word].examples.keys() - {""}
         else:
             others.append(word)
-    return [*names, *others] if names and not allowed else []
+    if not names or allowed:
+        return []
+    debug = [word for word in others if word == "--debug"]
+    return [*debug, *names, *(word for word in others if word != "--debug")]
 
 
 def _add_examples(parent: click.Command, name: str) -> None:

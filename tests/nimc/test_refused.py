@@ -26,6 +26,7 @@ REFUSED = [
     ("run ./nothing", "nothing: No such file or directory; allowed: a file, or one of cache_or_"),
     ("plan quick --machine ../site/localhost", ""),
     ("--machine m run quick --fresh", "--machine: found before the command; allowed: after it: `"),
+    ("--debug --machine m run quick", "nimc --debug run --machine m quick`"),
     ("plan /dev/zero --machine localhost", ""),
     ("plan a\udcffb --machine localhost", ""),
     ("campaigns --machine nowhere", "machine 'nowhere': site/nowhere.yaml not found; known mach"),

@@ -77,6 +77,9 @@ def test_a_sweep_has_the_full_rate_among_its_rates(tmp_path):
     file.write_text(text + "factors: {rate: [25%, 50%]}\n")
     with pytest.raises(InputError, match=r"c\.yaml:3: factors\.rate: .*; allowed: full, too, "):
         load_request(file, "localhost")
+    file.write_text(text + "injector: {rate: 500MB/s}\n")
+    with pytest.raises(InputError, match=r"c\.yaml:3: injector\.rate: .*; allowed: full, since "):
+        load_request(file, "localhost")
 
 
 @pytest.mark.parametrize(
