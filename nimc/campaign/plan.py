@@ -96,7 +96,7 @@ class Request:
     #: The unchanged text of the campaign file.
     campaign_text: str = ""
     #: Whether Slurm runs the jobs.
-    slurm: bool = False
+    uses_slurm: bool = False
     #: Time limit of the jobs; None if there is no limit or it is unknown.
     time_limit_s: float | None = None
     #: The only nodes that may be targets, joined with commas; None: any nodes.
@@ -208,7 +208,9 @@ class Request:
             checks_folder=self.checks_folder,
             machine=machine,
         )
-        return feasibility_of(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
+        return feasibility_of(
+            facts, self.needs(), self.checks, self.offers, in_jobs=self.uses_slurm
+        )
 
     def needs(self) -> list[CaseNeeds]:
         """Return the needs of each case: its check, nodes and injectors.

@@ -99,7 +99,7 @@ def request_of(
         checks=campaign_checks,
         omissions=omissions,
         campaign_text=campaign_yaml.text,
-        slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
+        uses_slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
         shortest_run_s=cases.shortest_run(campaign, machine)[0],
@@ -187,7 +187,7 @@ def time_limit_warnings(planned: Plan, limit_s: float | None) -> list[str]:
 
 def _check_nodelist(request: Request, nodelist: str) -> None:
     machine, node_count = request.machine, len(set(nodelist.split(",")))
-    if not request.slurm:
+    if not request.uses_slurm:
         raise InputError(f"--nodelist: machine {machine.name!r} has no Slurm; leave it out")
     if machine.origins.policy == "same_job":
         raise InputError(

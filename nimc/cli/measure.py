@@ -157,7 +157,7 @@ def measure_command(
     if not measurement.figure:
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
     request = request_of(campaign_of(program, measurement), machine)
-    require_program("PROGRAM", program, in_job=request.slurm)
+    require_program("PROGRAM", program, in_job=request.uses_slurm)
     words = options.words_given(*_UNSTORED_OPTIONS)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(

@@ -186,7 +186,7 @@ def run_campaign(
         results,
         header,
         fresh=fresh,
-        slurm=request.slurm,
+        uses_slurm=request.uses_slurm,
         pairs=pairs,
         required_folder=required_folder,
     ) as folder:

@@ -265,7 +265,7 @@ class NightRun:
                 if ended_run.stop_reason and header.finished_s is not None:
                     # The run was stopped after its last sample, so only its report may be missing.
                     ended_run = replace(ended_run, status=0, stop_reason=None)
-        if run and request.slurm and ended_run.status < 0:
+        if run and request.uses_slurm and ended_run.status < 0:
             end_jobs(run, (), self.log)  # `nimc run` was killed, perhaps before it did this itself
         sample_count = new_sample_count(run, begun_summary.started_s) if run else 0
         if run and sample_count and not ended_run.document.get("report"):

@@ -78,7 +78,7 @@ def open_run(
     header: RunHeader,
     *,
     fresh: bool = False,
-    slurm: bool = False,
+    uses_slurm: bool = False,
     pairs: int | None = None,
     required_folder: Path | None = None,
 ) -> Iterator[RunFolder]:
@@ -90,8 +90,8 @@ def open_run(
     (`records.calls`) is a run of the same request.
 
     The link `latest` then points to the run. A session is one call of `nimc run`. Before a run is
-    resumed, the processes of its earlier sessions are awaited. If the machine uses Slurm (`slurm`),
-    the jobs of these sessions are cancelled first.
+    resumed, the processes of its earlier sessions are awaited. With `uses_slurm`, the jobs of these
+    sessions are cancelled first.
 
     Raises InputError if another process has locked the run, if a case has more than `pairs` pairs,
     or if `results` is reached through a link of another user. Raises OSError if the folder cannot
@@ -119,7 +119,7 @@ def open_run(
                 save_header(path, replace(run_header, seed=run_header.drawn_seed))
             link_latest(path)
         if resumed:
-            if slurm:
+            if uses_slurm:
                 cancel_jobs(path)
             await_leftovers(path)
             if pairs is not None:

@@ -382,14 +382,14 @@ class CampaignRunner:
         return [case for case in self.campaign.cases if case.name not in self.omission_reasons]
 
     @cached_property
-    def slurm(self) -> SlurmWatch | None:
+    def slurm_watch(self) -> SlurmWatch | None:
         """Return the watch over the run's jobs in Slurm; None if Slurm does not run them."""
-        return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
+        return SlurmWatch(self.run, self.display.tell) if self.request.uses_slurm else None
 
     def close(self) -> None:
         """Stop asking Slurm."""
-        if self.slurm:
-            self.slurm.close()
+        if self.slurm_watch:
+            self.slurm_watch.close()
 
     def run_all(self) -> list[Failure]:
         """Measure every case and return the failures. Raises Stopped on a signal.
@@ -555,7 +555,9 @@ class CampaignRunner:
             if reason.startswith(_REFUSAL_PREFIX):
                 remedy = parse.refusal_remedy(reason)
             else:
-                remedy = remedy_of_block(reason, self.request.machine, in_jobs=self.request.slurm)
+                remedy = remedy_of_block(
+                    reason, self.request.machine, in_jobs=self.request.uses_slurm
+                )
             raise _CaseError(f"{reason}: {remedy}" if remedy else reason)
 
     def _session_command(self, entry: Entry, block: int, plan_file: str) -> list[str]:
@@ -602,7 +604,7 @@ class CampaignRunner:
 
         Returns an empty list if Slurm runs the jobs.
         """
-        runs = [] if self.request.slurm else concurrent_runs(self.run)
+        runs = [] if self.request.uses_slurm else concurrent_runs(self.run)
         if not runs:
             return []
         note = Note.CONCURRENT_RUN(run=", ".join(runs))
@@ -623,8 +625,8 @@ class CampaignRunner:
 
         It counts runs, shows progress, and watches the jobs in Slurm.
         """
-        if self.slurm:
-            self.slurm.next_block()
+        if self.slurm_watch:
+            self.slurm_watch.next_block()
 
         def tick() -> None:
             require_folder(self.run)
@@ -633,15 +635,15 @@ class CampaignRunner:
                 counter.add(run, now_s)
             for sample in samples.new():
                 self.display.tell_run(sample)
-            if self.slurm:
-                pending = self.slurm.pending
+            if self.slurm_watch:
+                pending = self.slurm_watch.pending
                 counter.wait(pending.line if pending else "", now_s)
             self.display.show(block_name, counter, now_s)
-            if self.slurm:
+            if self.slurm_watch:
                 runs_done, figures_read = is_done(logs), is_read(logs)
                 # The conductor writes agents.log before it does anything else.
                 begun = (logs / "agents.log").exists()
-                self.slurm.check(
+                self.slurm_watch.check(
                     now_s,
                     begun=begun,
                     finished=runs_done and figures_read,
@@ -652,8 +654,8 @@ class CampaignRunner:
 
     def _end_jobs(self) -> None:
         """Cancel jobs that ReFrame may have left."""
-        if self.slurm:
-            end_jobs(self.run, self.slurm.jobs, self.display.tell)
+        if self.slurm_watch:
+            end_jobs(self.run, self.slurm_watch.jobs, self.display.tell)
 
     def _state(self, entry: Entry) -> CaseState:
         names = [

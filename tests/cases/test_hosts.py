@@ -867,4 +867,4 @@ def test_init_doctor_and_plan_on_a_cluster_with_banners_and_reserved_cores(clust
     campaign = cluster / "small.yaml"
     campaign.write_text(CAMPAIGN)
     request = load_request(campaign, "box", cluster)
-    assert (request.slurm, request.machine.device) == (True, ADDRESS)
+    assert (request.uses_slurm, request.machine.device) == (True, ADDRESS)

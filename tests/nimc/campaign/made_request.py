@@ -12,7 +12,7 @@ from records.machine.site import Machine
 FACTS = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
 
 
-def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -> Request:
+def made_request(campaign: Campaign, machine: Machine, *, uses_slurm: bool = False) -> Request:
     config, checks_folder = Path(f"/p/configs/{machine.name}.py"), Path("/p/reframe_tests")
     return Request(
         campaign=campaign,
@@ -21,7 +21,7 @@ def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -
         checks_folder=checks_folder,
         settings=ReframeSettings(environment={}),
         checks={},
-        slurm=slurm,
+        uses_slurm=uses_slurm,
     )
 
 

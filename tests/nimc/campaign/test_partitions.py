@@ -85,9 +85,9 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(
 
 def test_slurm_drives_a_shared_host_if_its_configuration_says_so(tmp_path):
     box = load_request(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
-    assert (box.slurm, box.time_limit_s) == (True, 7200)
+    assert (box.uses_slurm, box.time_limit_s) == (True, 7200)
     localhost = load_request(ROOT / "campaigns/quick.yaml", "localhost")
-    assert not localhost.slurm
+    assert not localhost.uses_slurm
 
 
 @pytest.mark.usefixtures("every_case_feasible")

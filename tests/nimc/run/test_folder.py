@@ -188,12 +188,12 @@ def opened_run(
     header: RunHeader,
     *,
     fresh: bool = False,
-    slurm: bool = False,
+    uses_slurm: bool = False,
     later_s: float = 0.0,
 ) -> Path:
     """Open a run that starts `later_s` after the header, and return its folder."""
     later = replace(header, started_s=header.started_s + later_s)
-    with open_run(results, later, fresh=fresh, slurm=slurm) as folder:
+    with open_run(results, later, fresh=fresh, uses_slurm=uses_slurm) as folder:
         assert load_header(folder.path).seed is not None
         return folder.path
 
@@ -207,11 +207,11 @@ def cancelled(monkeypatch) -> list[Path]:
 
 
 def test_the_latest_run_is_resumed_and_its_jobs_are_cancelled(tmp_path, header, cancelled):
-    first = opened_run(tmp_path, header, slurm=True)
+    first = opened_run(tmp_path, header, uses_slurm=True)
     second = opened_run(tmp_path, header, fresh=True, later_s=1.0)
     assert [path.name for path in (first, second)] == [header.run, f"{header.run}-2"]
     assert cancelled == []
-    assert opened_run(tmp_path, header, slurm=True) == second
+    assert opened_run(tmp_path, header, uses_slurm=True) == second
     assert cancelled == [second]
 
 

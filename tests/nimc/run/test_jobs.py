@@ -113,10 +113,10 @@ def test_a_job_whose_epilog_takes_minutes_has_ended(tmp_path, monkeypatch, still
         assert client.cancel_jobs(tmp_path) == ["2"]
 
 
-def runner_in(run: Path, interrupts: Interrupts, *, slurm: bool = False) -> CampaignRunner:
+def runner_in(run: Path, interrupts: Interrupts, *, uses_slurm: bool = False) -> CampaignRunner:
     """Return a runner of the campaign in the folder of a run."""
     (run / "run.json").write_text("{}")
-    request = made_request(Campaign.model_validate(CAMPAIGN), MACHINE, slurm=slurm)
+    request = made_request(Campaign.model_validate(CAMPAIGN), MACHINE, uses_slurm=uses_slurm)
     return CampaignRunner(
         request=request,
         run=run,
@@ -167,7 +167,7 @@ def test_jobs_of_a_dead_reframe_are_cancelled_if_slurm_runs_them(
     monkeypatch.setattr(client, "cancel_jobs", cancelled.append)
     with (
         Interrupts() as interrupts,
-        closing(runner_in(tmp_path, interrupts, slurm=uses_slurm)) as work,
+        closing(runner_in(tmp_path, interrupts, uses_slurm=uses_slurm)) as work,
     ):
         if cause == "stopped":
             with pytest.raises(Stopped):
@@ -185,7 +185,7 @@ def test_another_run_on_the_same_host_is_shown_and_noted(tmp_path, monkeypatch, 
     monkeypatch.setattr(client, "cancel_jobs", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
     with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"], env=environment) as other:
-        with closing(runner_in(tmp_path, interrupts, slurm=uses_slurm)) as work:
+        with closing(runner_in(tmp_path, interrupts, uses_slurm=uses_slurm)) as work:
             work.run_all()
         other.kill()
     name = re.compile(r"\bquick-localhost-1\b")
@@ -200,7 +200,7 @@ def test_a_signal_ends_the_run_even_if_slurm_does_not_answer_and_jobs_are_named(
 ):
     def session(*arguments: Any) -> int:
         *_, tick = arguments
-        (probe,) = work.slurm.probes  # type: ignore[union-attr]
+        (probe,) = work.slurm_watch.probes  # type: ignore[union-attr]
         if probe.process:  # the first tick has started it
             probe.process.wait(120)
         tick()
@@ -215,7 +215,7 @@ def test_a_signal_ends_the_run_even_if_slurm_does_not_answer_and_jobs_are_named(
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel_jobs", cancel)
     with Interrupts() as interrupts:
-        work = runner_in(tmp_path, interrupts, slurm=True)
+        work = runner_in(tmp_path, interrupts, uses_slurm=True)
         with closing(work), pytest.raises(Stopped):
             work.run_all()
     last_line = capsys.readouterr().err.splitlines()[-1]
