@@ -78,7 +78,7 @@ def python_path(*first_folders: Path) -> str:
     return os.pathsep.join(filter(os.path.isabs, entries))
 
 
-def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def environment_of_user(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment for other people's programs, without the entries added for our own programs.
 
     This checkout is removed from PYTHONPATH. In a check of ReFrame, PATH has the folders of loaded

@@ -74,7 +74,7 @@ def command_heading(header: RunHeader) -> str:
     return command if len(command) <= _HEADING_WIDTH else f"{command[:_HEADING_WIDTH].rstrip()} ..."
 
 
-def reworded(text: str) -> str:
+def reworded_for_measure(text: str) -> str:
     """Return a text about a campaign in the words of the options of `nimc measure`."""
     for campaign_words, option_words in _REWORDINGS.items():
         text = text.replace(campaign_words, option_words)
@@ -83,4 +83,4 @@ def reworded(text: str) -> str:
 
 def rewording(header: RunHeader) -> Callable[[str], str]:
     """Return the function that puts a text into the words of the command that made the run."""
-    return reworded if command_of(header) else str
+    return reworded_for_measure if command_of(header) else str

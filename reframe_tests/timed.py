@@ -4,7 +4,7 @@
 
 The figure is the time that the command took. With a pattern, it is a number in the output: WHICH is
 the `last` match or the `worst`. The command gets the job's environment without the additions for
-this project's own programs (`callers_environment`). This module uses the standard library only.
+this project's own programs (`environment_of_user`). This module uses the standard library only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from records.checkout import callers_environment
+from records.checkout import environment_of_user
 from reframe_tests.workload import number
 
 #: Start of the line after a repetition. It continues with the repetition as `1/3`, BETTER, UNIT,
@@ -29,7 +29,7 @@ _NOT_STARTED = 127
 def main() -> None:
     """Run all repetitions; exits with the status of the first repetition that fails."""
     repetitions, pattern, which, better, unit, *command = sys.argv[1:]
-    environment = callers_environment(os.environ)
+    environment = environment_of_user(os.environ)
     os.environ.clear()
     os.environ.update(environment)  # the program is searched for on this PATH
     for repetition in range(1, int(repetitions) + 1):

@@ -34,7 +34,7 @@ from records.commands import Shell
 from records.errors import InputError
 from records.failed_cases import load_failures
 from records.json_limits import read_json
-from records.measured import command_of, reworded, rewording
+from records.measured import command_of, reworded_for_measure, rewording
 from records.run import RunHeader, load_header
 from records.run_folder import run_folders
 from records.units import plural
@@ -230,7 +230,7 @@ def page_rewording(runs: Sequence[RunData]) -> Callable[[str], str]:
     If `nimc measure` made all runs, the texts then name options of this command, not keys of a
     campaign.
     """
-    return reworded if all(command_of(run.header) for run in runs) else str
+    return reworded_for_measure if all(command_of(run.header) for run in runs) else str
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def _inside_and_beyond(run: RunData) -> pl.DataFrame:
         margin=pl.lit(run.header.margin),
     )
     return pairs.join(
-        _shown_statements(pairs),
+        _statements_by_working_set(pairs),
         on=_WORKING_SET_COLUMNS,
         how="left",
         nulls_equal=True,
@@ -209,7 +209,7 @@ _STATEMENTS = {
 }
 
 
-def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
+def _statements_by_working_set(pairs: pl.DataFrame) -> pl.DataFrame:
     """A row per working set, and whether each of `_STATEMENTS` is shown for it.
 
     The p values of each statement are corrected by Holm's method over the working sets of the run.

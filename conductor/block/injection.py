@@ -35,7 +35,7 @@ from conductor.judge.rates import gapless_rows, last_end_s
 from conductor.judge.series import Series, Window
 from records import clock, injected, processes
 from records.block_plan import BlockPlan
-from records.checkout import callers_environment
+from records.checkout import environment_of_user
 from records.errors import MachineError
 from records.files import refresh, replace_text
 from records.injected import EndedBy, InjectionSummary, Reading, WrittenRow
@@ -145,7 +145,7 @@ class Command:
     @staticmethod
     def _environment() -> dict[str, str]:
         """Return this process's environment without its own entries and the block's mark."""
-        environment = callers_environment(os.environ)
+        environment = environment_of_user(os.environ)
         environment.pop(BLOCK_VARIABLE, None)
         return environment
 

@@ -29,7 +29,7 @@ from records import units, yaml_file
 from records.acceptance import DISTURBANCE_LIMITS
 from records.calls import Call
 from records.errors import InputError
-from records.measured import COMMAND_CHECK, reworded
+from records.measured import COMMAND_CHECK, reworded_for_measure
 from records.run import PAIRS_CAP, PAIRS_FLOOR
 
 #: Characters that are not allowed in the name of a case.
@@ -161,7 +161,7 @@ def measure_command(
     words = options.words_given(*_UNSTORED_OPTIONS)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(
-        request, call, results, progress, fresh=fresh, pairs=pairs, reword=reworded
+        request, call, results, progress, fresh=fresh, pairs=pairs, reword=reworded_for_measure
     )
 
 

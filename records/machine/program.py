@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from records.chain import file_digest
-from records.checkout import callers_environment
+from records.checkout import environment_of_user
 from records.errors import MachineError
 from records.last_words import is_warning
 from records.programs import ask
@@ -43,7 +43,7 @@ def application_facts(name: str | None, folder: str) -> dict[str, Any] | None:
         return None
     if not folder:
         return program_facts(name, os.environ, Path.cwd())
-    facts = program_facts(name, callers_environment(os.environ), Path(folder))
+    facts = program_facts(name, environment_of_user(os.environ), Path(folder))
     return {**facts, "name": os.path.basename(name), "path": None}
 
 

@@ -17,8 +17,8 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from records.checkout import (
     ROOT,
-    callers_environment,
     commit,
+    environment_of_user,
     python_code,
     python_main,
     python_path,
@@ -166,4 +166,4 @@ def test_programs_of_others_find_their_own_python_first(
     inherited, left = (
         {name: text.format(own=own) for name, text in row.items()} for row in (inherited, left)
     )
-    assert callers_environment(inherited | {"HOME": "/h"}) == left | {"HOME": "/h"}
+    assert environment_of_user(inherited | {"HOME": "/h"}) == left | {"HOME": "/h"}

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.effects.result import Verdict
 from analysis.report.sentences import SENTENCES
-from records.measured import command_heading, command_of, reworded, rewording
+from records.measured import command_heading, command_of, reworded_for_measure, rewording
 from records.notes import Note
 from records.run import RunHeader
 from tests.analysis.synthetic import header
@@ -52,13 +52,13 @@ def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
 def test_no_verdict_speaks_of_a_campaign_to_users_without_one(verdict: Verdict) -> None:
     sentences = SENTENCES[verdict]
     for text in (sentences.meaning, sentences.action):
-        assert "campaign" not in reworded(text).replace(CAMPAIGN_REFERENCE, "")
+        assert "campaign" not in reworded_for_measure(text).replace(CAMPAIGN_REFERENCE, "")
 
 
 @pytest.mark.parametrize("note", [note for note in Note if note not in CAMPAIGN_NOTES])
 def test_no_note_speaks_of_a_campaign_to_users_without_one(note: Note) -> None:
     for text in (note.text, note.remedy):
-        words = reworded(text).replace(CAMPAIGN_REFERENCE, "")
+        words = reworded_for_measure(text).replace(CAMPAIGN_REFERENCE, "")
         assert not [word for word in ("campaign", "verify", "queue_pairs") if word in words]
 
 
@@ -83,5 +83,5 @@ def test_no_note_speaks_of_a_campaign_to_users_without_one(note: Note) -> None:
     ],
 )
 def test_remedies_are_reworded_to_options_of_nimc_measure(text: str, words: str) -> None:
-    assert words in reworded(text)
+    assert words in reworded_for_measure(text)
     assert words not in text

@@ -20,7 +20,7 @@ from records.calls import RunCommands, load_call
 from records.checkout import ROOT
 from records.commands import Shell
 from records.errors import InputError
-from records.measured import reworded
+from records.measured import reworded_for_measure
 from records.run import load_header
 from tests.commands import Command, Nimc
 from tests.nimc.documented import assert_documented
@@ -249,7 +249,7 @@ def test_a_packed_measurement_has_no_local_paths_and_its_command_is_not_run_agai
 
 
 def test_advice_after_failures_names_options_of_nimc_measure() -> None:
-    advised = [reworded(f"8 runs rejected; {advice}") for advice in ADVICE.values()]
+    advised = [reworded_for_measure(f"8 runs rejected; {advice}") for advice in ADVICE.values()]
     assert not [text for text in advised if "limit" in text]
     assert advised[0].endswith("wait until they end, or give --busy")
 
