@@ -40,7 +40,7 @@ from reframe_tests.factors import (
 
 #: Variable -> the value that lets the site file decide or, for `layout`, a measurement. This value
 #: is no level of the factor.
-CHOSEN_BY_MACHINE = {
+LEFT_TO_MACHINE = {
     "injector": "auto",
     "comm_node": -1,
     "reserved_cores": DEFAULT_RESERVED_CORES,
@@ -108,7 +108,7 @@ def level_faults(
 
     for name, value in levels.items():
         # The variable `injector` may also name an injector that is no level, such as `ucx_read`.
-        is_level = value != CHOSEN_BY_MACHINE.get(name) and name != "injector"
+        is_level = value != LEFT_TO_MACHINE.get(name) and name != "injector"
         if name not in factors and is_level and (why := fault(name, value)):
             yield name, None, why
     for name, factor_levels in factors.items():

@@ -53,7 +53,7 @@ def why_unsupported_for_mpi(machine: Machine, level: Level) -> str | None:
     if reason := why_unsupported(machine, level):
         return reason
     for rail in _rails_of_policy(machine, str(level)):
-        if devices.has_address(rail.device):
+        if devices.is_pci_address(rail.device):
             return (
                 f"rail {rail.device} of {machine.name} has a PCI address for its device, but MPI"
                 " needs a name"

@@ -55,8 +55,9 @@ def aligned_table(
 ) -> str:
     """A table of text under a header, with lines of at most `width` characters.
 
-    Columns are two spaces apart, and right-aligned, except those in `left_aligned`. If the widest
-    cells do not fit side by side, all columns are one space apart, or continue in an indented line.
+    Columns are two spaces apart, and right-aligned, except those in `left_aligned`. If a row is too
+    wide, columns are one space apart if that suffices. Otherwise they stay two spaces apart, and
+    the row goes on in indented lines.
     A column that is too wide for a line is wrapped, but words are not broken.
     """
     records = [[one_line(cell) for cell in record] for record in (header, *rows)]

@@ -27,14 +27,14 @@ _MAX_REMEDIES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """The advice for one machine; `docs/data.md#advicejson` explains the keys of the rows."""
+    """The advice for one machine; `docs/data.md#advicejson` explains the keys of its rows."""
 
     machine: str
     runs: list[str]
     #: Share of time with traffic (writes) that the reader stated. None means that traffic is
     #: assumed all the time, as in the runs.
     traffic_share: float | None
-    #: The cost of the traffic to each workload without any remedy.
+    #: A row for each effect without a remedy: what the traffic costs.
     losses: list[dict[str, Any]]
     #: Rows of `net.remedies` of all runs, with the columns of `standing.with_standings`.
     remedies: list[Remedy]
@@ -85,9 +85,9 @@ def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advic
 def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
     """Return a row for each effect that has an estimate and the baseline `off`.
 
-    `lost` is the share of node-hours that the traffic costs. It is the share of time with traffic
-    x (1 - 1 / mean), where mean is mean time with traffic / mean time without. A negative value is
-    a gain.
+    `share` is the share of time in which there is traffic. `lost` is the share of node-hours that
+    the traffic costs: share * (1 - 1 / mean), where `mean` is the mean time of a run under traffic
+    / that of a run without. A negative value is a gain.
     """
     case_caveats = caveats_of_cases(run.samples)
     return [
@@ -129,9 +129,9 @@ def dynamic_reservation_lines(advice: Advice) -> list[str]:
     )
     lines = []
     for rows in rows_by_remedy.values():
-        fastest = max(rows, key=lambda row: row["rate_b_s"] or 0.0)
-        if sentence := strategy_sentence(fastest, share):
-            lines.append(f"{sentence}{_run_text(fastest, advice)}")
+        most_writes = max(rows, key=lambda row: row["rate_b_s"] or 0.0)
+        if sentence := strategy_sentence(most_writes, share):
+            lines.append(f"{sentence}{_run_text(most_writes, advice)}")
     return lines
 
 

@@ -24,9 +24,10 @@ from records.groups import grouped
 from records.sample import Level
 
 RATE_FACTOR, CORES_FACTOR = "rate", "reserved_cores"
-#: Columns that identify a sweep.
+#: Columns that identify a sweep. `at` has the levels of its other factors as text.
 SWEEP_COLUMNS = ["case", "arm", "at"]
 #: Columns that identify a family: the sweeps that differ only in the number of reserved cores.
+#: `others` is `at` without this number.
 _FAMILY_COLUMNS = ["case", "arm", "others"]
 #: Columns that identify a pair in a sweep.
 PAIR_COLUMNS = ["block", "pair"]
@@ -70,14 +71,14 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     is_bandwidth = (first_row.unit, first_row.better) == ("B/s", "higher")
     loss = pl.col("off") - pl.col("on") if is_bandwidth else pl.col("ratio") - 1
     levels = {name: level for name, level in first_row.factors.items() if name != RATE_FACTOR}
-    reserved = levels.get(CORES_FACTOR)
+    own_cores = levels.get(CORES_FACTOR)
     runs = treatment_rows(pairs, first_row.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
         pl.lit(first_row.case).alias("case"),
         pl.lit(arm_and_levels(first_row.arm).arm).alias("arm"),
         pl.lit(_levels_text(levels)).alias("at"),
         pl.lit(_levels_text({**levels, CORES_FACTOR: ""})).alias("others"),
-        pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),
+        pl.lit(own_cores if isinstance(own_cores, int) else None, pl.Int64).alias("cores"),
         pl.lit(is_bandwidth).alias("bandwidth"),
         pl.lit(first_row.unit).alias("unit"),
         pl.lit(first_row.better).alias("better"),
@@ -144,7 +145,11 @@ def _comparisons(run: RunData) -> pl.DataFrame:
         how="diagonal",
     )
     partners = pairs_with_more.select(
-        *_FAMILY_COLUMNS, *PAIR_COLUMNS, reserved="cores", off_with="off", slope_with="slope"
+        *_FAMILY_COLUMNS,
+        *PAIR_COLUMNS,
+        reserved="cores",
+        off_more_cores="off",
+        slope_more_cores="slope",
     )
     rows = all_pairs.join(
         partners,
@@ -153,17 +158,22 @@ def _comparisons(run: RunData) -> pl.DataFrame:
         maintain_order="left",
     )
     rows = rows.sort(*_FAMILY_COLUMNS, "cores", "reserved", maintain_order=True)
-    off, off_with = pl.col("off"), pl.col("off_with")
-    time_ratio = pl.when(pl.col("better") == "lower").then(off_with / off).otherwise(off / off_with)
+    off, off_more_cores = pl.col("off"), pl.col("off_more_cores")
+    time_ratio = (
+        pl.when(pl.col("better") == "lower")
+        .then(off_more_cores / off)
+        .otherwise(off / off_more_cores)
+    )
     price_factor = pl.when("bandwidth").then(1.0).otherwise(time_ratio)
     return rows.with_columns(
-        price=pl.when("bandwidth").then(off - off_with).otherwise(time_ratio - 1),
-        slope_saved=pl.col("slope") - price_factor * pl.col("slope_with"),
+        price=pl.when("bandwidth").then(off - off_more_cores).otherwise(time_ratio - 1),
+        slope_saved=pl.col("slope") - price_factor * pl.col("slope_more_cores"),
         per=pl.when("bandwidth").then(pl.lit("")).otherwise(pl.lit(PER_RATE)),
     )
 
 
-#: The rates at which the loss equals the price of the cores, and above which the cores help.
+#: Two rates. At the first, the loss equals the price of the reserved cores. Above the second, the
+#: application is faster with them.
 _CROSSINGS = ("crossover_b_s", "same_rate_b_s")
 #: A line fits if the interval of the curvature contains 0.
 _LINE_FITS = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
@@ -174,13 +184,15 @@ def _crossings_where_a_line_fits(table: pl.DataFrame) -> pl.DataFrame:
 
     The second rate compares two sweeps, so a line must fit both.
     """
-    sweeps = table.select(*_FAMILY_COLUMNS, reserved="cores", fits_with=_LINE_FITS).unique()
+    sweeps = table.select(
+        *_FAMILY_COLUMNS, reserved="cores", line_fits_more_cores=_LINE_FITS
+    ).unique()
     table = table.join(sweeps, on=[*_FAMILY_COLUMNS, "reserved"], how="left", maintain_order="left")
     crossover, same_rate = (pl.col(name, f"{name}_low", f"{name}_high") for name in _CROSSINGS)
     return table.with_columns(
         pl.when(_LINE_FITS).then(crossover),
-        pl.when(_LINE_FITS & pl.col("fits_with")).then(same_rate),
-    ).drop("others", "cores", "fits_with")
+        pl.when(_LINE_FITS & pl.col("line_fits_more_cores")).then(same_rate),
+    ).drop("others", "cores", "line_fits_more_cores")
 
 
 THROTTLING = Question(
@@ -234,13 +246,13 @@ def _runs_and_lines(run: RunData) -> pl.DataFrame:
     )
     typical_off = pl.col("off").median().over(SWEEP_COLUMNS)
     loss = pl.col("slope") * pl.col("reached_b_s")
-    time_line, rate_line = typical_off * (1 + loss), typical_off / (1 + loss)
+    if_lower_is_better, if_higher_is_better = typical_off * (1 + loss), typical_off / (1 + loss)
     line = (
         pl.when("bandwidth")
         .then(typical_off - loss)
         .when(pl.col("better") == "lower")
-        .then(time_line)
-        .otherwise(rate_line)
+        .then(if_lower_is_better)
+        .otherwise(if_higher_is_better)
     )
     rows = pl.concat([baselines, runs]).join(
         lines, on=SWEEP_COLUMNS, how="left", maintain_order="left"

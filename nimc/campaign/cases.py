@@ -5,8 +5,8 @@ conditions of a run; its *arm* says what the writers do. A *block* is the pairs 
 allocation. Some factors, such as the number of nodes, cannot change their level within a block. An
 entry has a case for each combination of the levels of these factors.
 
-This module also makes the cases of a sweep. It computes how many nodes a case takes and how long
-its runs must be. It leaves out cases and levels that a machine cannot run.
+This module also makes the cases of a sweep over cores and placements. It computes how many nodes a
+case takes and how long its runs must be. It leaves out cases and levels that a machine cannot run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import why_unsupported
-from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
+from reframe_tests.planning import LEFT_TO_MACHINE, CaseRequest, resolved_scale
 
 #: A sweep with `cores: few` is measured with this many different numbers of cores.
 _FEW_CORE_COUNTS = 8
@@ -80,8 +80,8 @@ def expand(
                 cases += sweep_cases(scaled, machine)
             except InputError as error:
                 on_error(index, "set", error)
-    cases_alone = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
-    return campaign.model_copy(update=cases_alone)
+    changes = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
+    return campaign.model_copy(update=changes)
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
@@ -121,7 +121,7 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[
 
 
 def _matching_cells(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
-    """Return the cells that match the levels of a case, without the factors of these levels.
+    """Return the cells that match the levels of a case; these levels are removed from each cell.
 
     A cell is a combination of levels in `exclude` or `only`.
     """
@@ -269,9 +269,10 @@ def shortest_run(campaign: Campaign, machine: Machine) -> tuple[float, str]:
         return 0.0, ""
     injector, period_s = slowest_injector(campaign, machine), counter_period_s(machine)
     rows_s = LEAST_ROWS * (INJECTORS[injector].row_s or 0.0)
-    count_s = shortest_count_s(period_s, machine.proof.counter_share)
-    if count_s > rows_s:
-        return count_s, f"a byte counter that is updated every {period_s:g} s needs {count_s:g} s"
+    counted_s = shortest_count_s(period_s, machine.proof.counter_share)
+    if counted_s > rows_s:
+        reason = f"a byte counter that is updated every {period_s:g} s needs {counted_s:g} s"
+        return counted_s, reason
     return rows_s, f"{LEAST_ROWS} rows of {injector} take {rows_s:g} s"
 
 
@@ -326,9 +327,7 @@ def _runnable_part(
         )
         return None, [OmittedCase(case.name, too_many)]
     for name, level in case.set.items():
-        if level != CHOSEN_BY_MACHINE.get(name) and (
-            reason := why_unsupported(machine, name, level)
-        ):
+        if level != LEFT_TO_MACHINE.get(name) and (reason := why_unsupported(machine, name, level)):
             return None, [OmittedCase(case.name, reason)]
     omissions = [
         OmittedCase(case.name, reason, name, level)

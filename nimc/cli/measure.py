@@ -158,7 +158,7 @@ def measure_command(
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
     request = request_of(campaign_of(program, measurement), machine)
     require_program("PROGRAM", program, in_job=request.uses_slurm)
-    words = options.words_given(*_UNSTORED_OPTIONS)
+    words = options.words_given(omitted=_UNSTORED_OPTIONS)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(
         request, call, results, progress, fresh=fresh, pairs=pairs, reword=reworded_for_measure
@@ -207,7 +207,7 @@ def _rate_keys(rate: str) -> dict[str, Any]:
 
 
 def _layout_settings(measurement: Measurement) -> dict[str, int]:
-    """Return variable of the check -> value, for nodes, ranks and repetitions.
+    """Return the check's variables (name -> value) for nodes, ranks and repetitions.
 
     Variables that keep their default are left out.
     """
@@ -233,7 +233,7 @@ def _case_name(program: str, settings: Mapping[str, Any]) -> str:
 
 
 def _figure_settings(measurement: Measurement) -> dict[str, str]:
-    """Return variable of the check -> value, for the figure to compare. Raises InputError."""
+    """Return the check's variables (name -> value) for the figure to compare. Raises InputError."""
     pattern = measurement.figure
     unit = measurement.unit
     is_higher_better = measurement.higher

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -340,7 +340,7 @@ def reject_without(mode: str, *options: str) -> None:
             raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
 
 
-def words_given(*omitted: str) -> tuple[str, ...]:
+def words_given(omitted: Collection[str] = ()) -> tuple[str, ...]:
     """Return the given options and their values as words of a command line, without `omitted`."""
     words = []
     for option, value in _options_given():

@@ -42,7 +42,8 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     interface = variable(str)
     #: Folder to which the nodes write their facts.
     folder = variable(str)
-    #: Folder in which ReFrame stages if users start it without nimc. It must exist on each node.
+    #: Folder in which ReFrame stages if users start it without nimc. Each node reports whether it
+    #: sees this folder.
     stage = variable(str)
     #: File with the plan of the writes that are tried after the inspection; empty: no writes.
     trial_plan = variable(str, value="")

@@ -183,11 +183,13 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
                 )
             yield crate_files, run
         except NimcError as error:
-            error.args = tuple(_in_crate(str(arg), Path(folder), crate) for arg in error.args)
+            error.args = tuple(
+                _with_crate_paths(str(arg), Path(folder), crate) for arg in error.args
+            )
             raise
 
 
-def _in_crate(text: str, folder: Path, crate: Path) -> str:
+def _with_crate_paths(text: str, folder: Path, crate: Path) -> str:
     """Return a text with the paths of the unpacked run's files replaced by paths in the crate."""
     return re.sub(rf"{re.escape(str(folder))}/[^/:]+", lambda _: f"{crate}:run", text)
 
@@ -208,7 +210,7 @@ def verify_crate(
         return Verification(run=crate, findings=findings)
     verification.run = crate
     verification.findings = [
-        IntegrityFinding(finding.kind, _in_crate(finding.text, run.parent, crate))
+        IntegrityFinding(finding.kind, _with_crate_paths(finding.text, run.parent, crate))
         for finding in verification.findings
     ]
     verification.remarks = [f"manifest {chain.digest(crate_files[MANIFEST])}"]

@@ -27,8 +27,8 @@ RUN_VARIABLE = "NIMC_RUN"
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs before it is killed, seconds.
 GRACE_S = 30.0
-#: How long the other processes of a block may take to end after ReFrame, seconds. In this time the
-#: agents end the writers, then the conductor ends the agents.
+#: How long the other processes of a block may take to end after ReFrame, seconds: the agents end
+#: the writers, then the conductor ends the agents, and then it is ended itself.
 _BLOCK_GRACE_S = 3 * processes.GRACE_S
 #: Longest time in which `nimc run` ends a block after a signal, seconds: ReFrame ends, then the
 #: other processes, then the jobs that ReFrame has left.
@@ -104,23 +104,23 @@ def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None
     child.wait()
 
 
-def end_jobs(run: Path, jobs: Collection[str], tell: Callable[[str], None]) -> None:
+def end_jobs(run: Path, known_jobs: Collection[str], tell: Callable[[str], None]) -> None:
     """Cancel the jobs that ReFrame may have left in a run's folder.
 
-    If Slurm cannot be asked, `tell` prints the command with which the user can cancel them. `jobs`
-    are the ids for this command, as far as they are known.
+    If Slurm cannot be asked, `tell` prints the command with which the user can cancel them. This
+    command has the ids in `known_jobs`.
     """
     try:
         client.cancel_jobs(run)
     except MachineError as error:
-        tell(f"{error}; jobs of this run may go on: {client.cancel_command(jobs)}")
+        tell(f"{error}; jobs of this run may go on: {client.cancel_command(known_jobs)}")
 
 
 #: Prefix of the name of the folder of a job that inspects nodes (`nimc.cluster.in_job`).
 LOOK_FOLDER_PREFIX = ".nimc-look-"
 #: Prefix of the name of the folder of an injection (`nimc.cluster.injection_session`).
 INJECTION_FOLDER_PREFIX = ".nimc-inject-"
-#: Prefix of the names of temporary folders -> their common name for users.
+#: Prefix of the names of temporary folders -> the one name of all of them for users.
 _COMMON_NAMES = {LOOK_FOLDER_PREFIX: "a look at nodes", INJECTION_FOLDER_PREFIX: "an injection"}
 
 
@@ -132,7 +132,8 @@ def processes_of(run: Path) -> list[int]:
 def concurrent_runs(run: Path) -> list[str]:
     """Return the names of this user's runs, other than `run`, that have processes on this host.
 
-    Jobs that inspect nodes, and injections, have common names, which come last.
+    All jobs that inspect nodes have one name in the list, and so have all injections. These names
+    come last.
     """
     names = {Path(path).name for _, path in run_processes() if not _is_same(path, run)}
     temporary_names = {name for name in names if name.startswith(tuple(_COMMON_NAMES))}
@@ -172,9 +173,9 @@ NIMC_COMMAND = tuple(python_main("nimc.cli.main"))
 def stop_child(child: subprocess.Popen[bytes], timeout_s: float = CLEAN_UP_S) -> None:
     """Ask `nimc run` to end and wait for it.
 
-    After `timeout_s`, it has cancelled its jobs, and may still read the runs of its block. Then it
-    is asked again, which ends this reading. If it does not end within another `timeout_s`, it is
-    killed.
+    Within `timeout_s`, it cancels its jobs. A third-party check may then still read the runs of the
+    block, and a second signal ends that. If `nimc run` does not end within another `timeout_s`, it
+    is killed.
     """
     for _ in range(2):
         child.terminate()

@@ -27,7 +27,7 @@ _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 _TEXT_AND_NUMBER = re.compile(r"(\D*)([0-9]*)")
 #: Usual names of the devices that stand for the planes of an XDR device, at the same PCI address.
-#: Only management packets pass them (type SMI of `rdma dev`).
+#: They carry only management packets (type SMI of `rdma dev`).
 _PLANES = re.compile(r"smi.*")
 #: The GUID that the kernel shows for a device without a GUID.
 _NO_GUID = "0000:0000:0000:0000"
@@ -35,10 +35,11 @@ _NO_GUID = "0000:0000:0000:0000"
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
 #: Speed of a lane of PCIe, such as `32.0 GT/s PCIe`; older kernels print `8 GT/s`.
 _PCIE_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
-#: Speed of a lane of PCIe, GT/s -> the share of packets in what lanes of at least this speed send.
-#: They send 10 bits for 8 bits of packets, then 130 bits for 128, then flits of 256 bytes: 236 of
-#: transaction packets, 6 of the data link layer, and 14 of checksums and error correction (PCI
-#: Express Base Specification, revision 6.0).
+#: Speed of a lane of PCIe, GT/s -> the share of packets in the bits that lanes of this speed send,
+#: up to the next speed in the table. The slowest send 10 bits for 8 bits of packets. From 8 GT/s,
+#: 130 bits carry 128. From 64 GT/s, flits of 256 bytes have 236 bytes of transaction packets, 6 of
+#: the data link layer, and 14 of checksums and error correction (PCI Express Base Specification,
+#: revision 6.0).
 _PACKET_SHARES = {0.0: 8 / 10, 8.0: 128 / 130, 64.0: 242 / 256}
 #: Largest number of lanes of a PCIe link. A larger number in sysfs means that it is unknown.
 _MOST_LANES = 32
@@ -108,7 +109,7 @@ def parse_name(name: str) -> DevicePort:
     return DevicePort(match[1], int(match[2])) if match else DevicePort(name, 1)
 
 
-def has_address(name: str) -> bool:
+def is_pci_address(name: str) -> bool:
     """Return whether a device is named by its PCI address."""
     return _PCI_ADDRESS.fullmatch(parse_name(name).name) is not None
 
@@ -161,8 +162,8 @@ def shared_ports(root: Path = SYS) -> dict[str, str]:
     PCI addresses, and a device at each, for the same port. All devices of an mlx5 card have the
     same `sys_image_guid`. Devices of different ports have interfaces with different
     `phys_port_name`. If there are no such names, devices with the same function number on two buses
-    share a port. If they are on one bus, they are not taken to share a port, since they may be
-    devices of a virtual machine.
+    share a port. Devices in two slots of one bus do not count as sharing, since a virtual machine
+    places unrelated devices so.
 
     A virtual function has the port of its physical function, if this host has both.
     """
@@ -225,7 +226,7 @@ def fabric(name: str, root: Path = SYS) -> Fabric | None:
 
 
 def fabric_of(path: Path) -> Fabric | None:
-    """Return the fabric of the device with this folder; None if it fits no row of the table."""
+    """Return the fabric of the device with this folder; None if it is none of `FABRICS`."""
     device_driver, node_type = driver(path), _read(path / "node_type")
     link_layers = _link_layers(path)
     has_parent = bool(_read(path / "parent"))
@@ -274,7 +275,7 @@ def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:
 
 
 def interface_of(name: str, root: Path = SYS) -> str:
-    """Return the interface that shares a device's port; any other name is returned as it is.
+    """Return the interface that shares a device's port; `name` itself if there is none.
 
     Of several interfaces of one port, it is the first: `ib0`, and not `ib0.8001` of a partition.
     """
@@ -312,21 +313,21 @@ def mpi_variables(device: str, root: Path = SYS) -> dict[str, str]:
     """
     device_port = resolve(device, root)
     own_name = str(device_port) if is_rdma(device, root) else device
-    ucx_name = _parent_interface(device_port.name, root) or own_name
+    mpi_name = _parent_interface(device_port.name, root) or own_name
     name = device_port.name if device_port.port == 1 else str(device_port)
-    return mpi_variables_of_all({name: ucx_name}, root)
+    return mpi_variables_of_all({name: mpi_name}, root)
 
 
 def mpi_variables_of_all(ucx_names: Mapping[str, str], root: Path = SYS) -> dict[str, str]:
-    """Return the environment variables for MPI over devices of one fabric: device -> UCX's name.
+    """Return the environment variables for MPI over devices of one fabric.
 
-    Raises ValueError if no variable chooses them.
+    `ucx_names` is device -> UCX's name. Raises ValueError if no variable chooses the devices.
     """
     device, ucx_name = next(iter(ucx_names.items()))
     device_fabric = fabric(device, root) or fabrics.FABRICS["InfiniBand"]
     # UCX's name of an interface has no port.
-    row = device_fabric if ":" in ucx_name else fabrics.FABRICS["tcp"]
-    return row.variables(ucx_names)
+    mpi_fabric = device_fabric if ":" in ucx_name else fabrics.FABRICS["tcp"]
+    return mpi_fabric.variables(ucx_names)
 
 
 def gid_index(
@@ -364,7 +365,7 @@ def _device(path: Path) -> Device:
     if path.parent.name == "cxi":
         ports = _cxi_ports(path, transport_name)
     else:
-        ports = _ports(path, device_fabric.fixed_rate if device_fabric else "")
+        ports = _ports(path, device_fabric.placeholder_rate if device_fabric else "")
     return Device(
         name=path.name,
         transport=transport_name,
@@ -375,14 +376,14 @@ def _device(path: Path) -> Device:
     )
 
 
-def _ports(path: Path, fixed_rate: str) -> list[Port]:
-    """Return the ports of a device with verbs. A rate that reads `fixed_rate` is unknown."""
+def _ports(path: Path, placeholder_rate: str) -> list[Port]:
+    """Return the ports of a device with verbs. A rate that reads `placeholder_rate` is unknown."""
     ports = []
     for port in sorted((path / "ports").glob("[0-9]*")):
         state = _port_state(port)
         # `100 Gb/sec (4X EDR)`, where Gb is 10^9 bits.
         rate_text = _read(port / "rate")
-        rate = None if rate_text == fixed_rate else _RATE.match(rate_text)
+        rate = None if rate_text == placeholder_rate else _RATE.match(rate_text)
         rate_b_s = float(rate[0]) * 1e9 / 8 if rate else None
         layer = _read(port / "link_layer") or "unknown"
         ports.append(Port(int(port.name), state, layer, _bond_rate_b_s(port) or rate_b_s))
@@ -398,8 +399,8 @@ def _bond_rate_b_s(port: Path) -> float | None:
     """Rate of the bond that a port belongs to, bytes per second; None if there is none.
 
     A bond's rate is the rate of all its ports together that can send. The device reports the rate
-    of one port. If several devices belong to one bond, each has its own rate: one device stands for
-    a bond whose links the hardware joins.
+    of one port. If the hardware joins the links of a bond, one device stands for the bond. If
+    several devices belong to a bond, each has its own rate, and None is returned.
     """
     infiniband = port.parents[2]  # the port is `infiniband/DEVICE/ports/NUMBER`
     net = infiniband.with_name("net")
@@ -440,8 +441,8 @@ def _link_b_s(path: Path) -> float | None:
     if speed is None or lanes is None or not 1 <= lanes <= _MOST_LANES:
         return None
     gt_s = float(speed[1])
-    least_gt_s = max(known_gt_s for known_gt_s in _PACKET_SHARES if known_gt_s <= gt_s)
-    return lanes * gt_s * 1e9 / 8 * _PACKET_SHARES[least_gt_s]
+    table_gt_s = max(speed_gt_s for speed_gt_s in _PACKET_SHARES if speed_gt_s <= gt_s)
+    return lanes * gt_s * 1e9 / 8 * _PACKET_SHARES[table_gt_s]
 
 
 def _cxi_ports(path: Path, layer: str) -> list[Port]:

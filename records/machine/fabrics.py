@@ -92,7 +92,7 @@ class Fabric:
     counters: tuple[Counter, ...] = ()
     #: The rate that the driver reports for every port, whatever its rate; empty if it reports the
     #: true rate.
-    fixed_rate: str = ""
+    placeholder_rate: str = ""
     #: The counter that shows whether writes were one-sided; None if all writes are, or no write is.
     one_sided_counter: OneSidedCounter | None = None
     #: The caveat of writers' figures on this fabric.
@@ -262,7 +262,7 @@ _FABRICS = (
         drivers=("efa",),
         name_pattern=rf"rdma{_LOCATION}|efa_[0-9]+",
         injectors=("perftest", "mpi_put"),
-        fixed_rate="100 Gb/sec (4X EDR)",
+        placeholder_rate="100 Gb/sec (4X EDR)",
         one_sided="if the target counts RDMA writes received; else libfabric emulates them",
         counters=(
             Counter(
