@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -56,9 +57,8 @@ class ClusterFacts:
     #: The cluster that the user has chosen, if one accounting database has several clusters; empty:
     #: the local cluster.
     clusters: Sequence[str] = ()
-    #: Shapes (processors, memory and so on) of the nodes in the partition of the targets, each with
-    #: the number of nodes that have it.
-    shapes: Sequence[tuple[NodeShape, int]]
+    #: Node in the partition of the targets -> its shape (processors, memory and so on).
+    shapes: Mapping[str, NodeShape]
     #: Slurm's settings, as printed by `scontrol show config`.
     settings: Mapping[str, str]
     #: Types of MPI that `srun` can start.
@@ -92,6 +92,18 @@ class ClusterFacts:
     def nodes(self) -> Sequence[NodeReport]:
         """Return the reports of the nodes that answered in the job."""
         return self.job_look.nodes
+
+    @property
+    def described_node(self) -> str | None:
+        """Return the node whose shape the site file states; None if Slurm shows no node.
+
+        It is the target that was inspected or, if Slurm does not show this node, the first node
+        with the most frequent shape.
+        """
+        inspected = [node.name for node in self.nodes[:1] if node.name in self.shapes]
+        frequencies = Counter(self.shapes.values())
+        by_frequency = sorted(self.shapes, key=lambda node: -frequencies[self.shapes[node]])
+        return next(iter([*inspected, *by_frequency]), None)
 
     @property
     def origin_partition(self) -> SlurmPartition:

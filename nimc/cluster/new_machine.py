@@ -134,9 +134,9 @@ def site_text(facts: ClusterFacts) -> str:
     if without_rdma and usable_interfaces:
         device = usable_interfaces[0]
     rate_b_s = fastest.rate_b_s if fastest else 0.0
-    shapes = [_shape_for_jobs(shape, facts.job_look) for shape, _ in facts.shapes]
-    node_facts = _node_facts(facts, shapes[0]) if shapes else {}
-    node_counts = [count for _, count in facts.shapes]
+    shapes = {name: _shape_for_jobs(shape, facts.job_look) for name, shape in facts.shapes.items()}
+    node_shape = shapes[facts.described_node] if facts.described_node else None
+    node_facts = _node_facts(facts, node_shape) if node_shape else {}
     text = _rendered(
         "site.yaml.in",
         facts=facts,
@@ -167,10 +167,10 @@ def site_text(facts: ClusterFacts) -> str:
         addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "",
         pcie_limit=_pcie_limit(nodes, fastest) if fastest else "",
-        system_cores=max((shape.system_cores for shape in shapes), default=0),
+        system_cores=max((shape.system_cores for shape in shapes.values()), default=0),
         node_facts=node_facts,
         node_is_known=bool(node_facts) and not _UNKNOWN & {*map(str, node_facts.values())},
-        other_nodes=sum(node_counts[1:]),
+        other_nodes=sum(shape != node_shape for shape in shapes.values()),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -190,7 +189,8 @@ def partitions(
                 denied_qos=_names(fields, "DenyQos"),
             )
             limits = _memory_limits(fields, settings or {})
-            usable.append(_with_memory(partition, limits, _shapes_of(partition, node_fields)))
+            node_shapes = [*_shapes_of(partition, node_fields).values()]
+            usable.append(_with_memory(partition, limits, node_shapes))
     return sorted(usable, key=lambda partition: not partition.is_default)
 
 
@@ -245,14 +245,17 @@ def _with_memory(
 
 def _shapes_of(
     partition: SlurmPartition, node_fields: Sequence[Mapping[str, str]]
-) -> list[NodeShape]:
-    """The shapes of a partition's nodes without its limits; nodes without a shape are left out."""
+) -> dict[str, NodeShape]:
+    """Node of a partition -> its shape without the partition's limits.
+
+    Nodes without a shape are left out.
+    """
     own_nodes = (
         fields
         for fields in node_fields
         if partition.name in fields.get("Partitions", "").split(",")
     )
-    return [shape for fields in own_nodes if (shape := _shape(fields))]
+    return {fields.get("NodeName", ""): shape for fields in own_nodes if (shape := _shape(fields))}
 
 
 def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, int | None]:
@@ -333,14 +336,13 @@ def time_limit_s(limit: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def shapes(scontrol_output: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
-    """Shapes of a partition's nodes within its limits, each with the number of nodes that have it.
+def shapes(scontrol_output: str, partition: SlurmPartition) -> dict[str, NodeShape]:
+    """Node of a partition -> its shape within the partition's limits.
 
-    The most frequent shape is first. `scontrol_output` has the lines of `scontrol --oneliner show
-    node`.
+    `scontrol_output` has the lines of `scontrol --oneliner show node`.
     """
     node_shapes = _shapes_of(partition, [fields_of(line) for line in scontrol_output.splitlines()])
-    return Counter(_limited(shape, partition) for shape in node_shapes).most_common()
+    return {name: _limited(shape, partition) for name, shape in node_shapes.items()}
 
 
 def _shape(fields: Mapping[str, str]) -> NodeShape | None:

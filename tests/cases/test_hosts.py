@@ -83,7 +83,7 @@ def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mi
     record = made.node("n1", made.FAST, **change)
     shape = NodeShape(2, 64, 1, memory_mib)
     facts = made.cluster_facts(
-        shapes=[(shape, 1)], job_look=JobLook(job="7", why=None, nodes=[record])
+        shapes={"n1": shape}, job_look=JobLook(job="7", why=None, nodes=[record])
     )
     numbers = "{cores: 64, threads_per_core: 1, sockets: 2, numa_nodes: 4,"
     assert line.format(numbers) in site_text(facts).splitlines()

@@ -27,7 +27,7 @@ def shape_for_jobs(text: str, _: Path) -> tuple[int, int, int | None]:
     """Return the cores, threads of a core, and memory (MiB) that jobs get on a node."""
     nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
     partition = (parse_nodes.partitions(text, nodes_output=text) or [BATCH])[0]
-    ((shape, _count),) = parse_nodes.shapes("\n".join(nodes), partition)
+    (shape,) = {*parse_nodes.shapes("\n".join(nodes), partition).values()}
     return shape.cores, shape.threads_per_core, shape.memory_mib
 
 
@@ -151,14 +151,14 @@ BATCH = parse_nodes.SlurmPartition(
 )
 
 
-def node_line(fields: str, cpus: int = 64) -> str:
+def node_line(fields: str, cpus: int = 64, name: str = "n") -> str:
     """Return the line of a node with 32 cores, for which Slurm counts `cpus` CPUs.
 
     It has no CPUEfctv, as before Slurm 21.08, unless `fields` has it.
     """
     return (
-        f"NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot={cpus} Partitions=batch"
-        f" {fields}"
+        f"NodeName={name} Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot={cpus}"
+        f" Partitions=batch {fields}"
     )
 
 
@@ -168,8 +168,14 @@ def node_with_limit(limit: str, *nodes_mib: int) -> str:
     By default there is one node, which has 256000 MiB.
     """
     partition = f"PartitionName=batch State=UP TotalNodes=1 Max{limit}"
-    nodes = [node_line(f"RealMemory={mib}") for mib in nodes_mib or [256000]]
-    return "\n".join([partition, *nodes])
+    return "\n".join([partition, *nodes_with_memory(*(nodes_mib or [256000]))])
+
+
+def nodes_with_memory(*nodes_mib: int) -> list[str]:
+    """Return the line of a node for each of these sizes of memory, MiB."""
+    return [
+        node_line(f"RealMemory={mib}", name=f"n{number}") for number, mib in enumerate(nodes_mib)
+    ]
 
 
 RESERVATION = (
@@ -310,7 +316,7 @@ CASES = [
             jobs_of_target,
             ("batch", ["--partition=batch", "--exclusive", *memory], 2, memory),
             f"{settings}|\nPartitionName=batch Default=YES State=UP TotalNodes=2 {limits}\n"
-            + "\n".join(node_line(f"RealMemory={mib}") for mib in nodes_mib),
+            + "\n".join(nodes_with_memory(*nodes_mib)),
         )
         for settings, limits, nodes_mib, memory in (
             (MEMORY, "MaxMemPerNode=137600", [256000], ["--mem=137600M"]),

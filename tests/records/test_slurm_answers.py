@@ -51,7 +51,7 @@ def test_nodes_and_settings_of_the_newer_version() -> None:
     ]
     (compute, *_) = parse_nodes.partitions(answer("partitions-26.05.txt"))
     shape = parse_nodes.NodeShape(sockets=2, cores=2, threads_per_core=1, memory_mib=8035)
-    assert parse_nodes.shapes(answer("nodes-26.05.txt"), compute) == [(shape, 1)]
+    assert parse_nodes.shapes(answer("nodes-26.05.txt"), compute) == {"node1": shape}
     assert parse.mpi_types(answer("mpi_list-26.05.txt")) == ["none", "pmix", "cray_shasta", "pmi2"]
     settings = parse.settings(answer("config-26.05.txt"))
     assert settings["SLURM_VERSION"] == "26.05.3"

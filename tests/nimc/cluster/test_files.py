@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nimc.cli import init
 from nimc.cluster import learn, new_machine
@@ -151,17 +152,38 @@ def test_commented_keys_are_valid_if_they_are_filled_in_and_uncommented(tmp_path
     box = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2").replace("SIZE", "1GiB"))
     assert (box.facts.cores, box.facts.memory_b, box.facts.llc_b) == (64, 6026 * 2**20, 2**30)
     assert box.nic is not None
-    # Slurm may describe no node of the targets' partition, or nodes of several kinds.
-    assert keys_to_fill_in(site_text(replace(blind, shapes=[])))[-1] == "facts"
-    (shape, count), *_ = blind.shapes
-    mixed = replace(blind, shapes=[(shape, count), (replace(shape, cores=8), 1), (shape, 2)])
-    assert "# 3 nodes of batch differ from 3" in site_text(mixed).splitlines()
-    assert "differ" not in text
+    # Slurm may describe no node of the targets' partition.
+    assert keys_to_fill_in(site_text(replace(blind, shapes={})))[-1] == "facts"
+
+
+@pytest.mark.parametrize(
+    ("inspected", "values", "comment"),
+    [
+        # The node with other numbers than most: its 8 cores and 3000 MiB, and its caches.
+        ("node9", (8, 3000, 64), "2 of 3 nodes of batch differ from node9"),
+        ("node1", (64, 6026, 64), "1 of 3 nodes of batch differ from node1"),
+        # Slurm shows no node of this name, or no node was inspected: most nodes are as node1.
+        ("other", (64, 6026, 64), "1 of 3 nodes of batch differ from node1"),
+        (None, (64, 6026, None), "1 of 3 nodes of batch differ from node1"),
+    ],
+)
+def test_facts_are_those_of_one_node_if_nodes_of_the_partition_differ(inspected, values, comment):
+    shape = NodeShape(2, 64, 1, 6026)
+    shapes = {"node9": NodeShape(2, 8, 1, 3000), "node1": shape, "node2": shape}
+    nodes = [node(inspected, FAST, llc_total_b=64 * 2**20), node("o1", FAST)] if inspected else []
+    facts = cluster_facts(shapes=shapes, job_look=JobLook(job="7", nodes=nodes))
+    lines = site_text(facts).splitlines()
+    assert f"# scontrol show node: {comment}" in lines
+    node_facts = yaml.safe_load(lines[-1].removeprefix("# "))["facts"]
+    cores, memory_mib, llc_mib = values
+    assert (node_facts["cores"], node_facts["memory"]) == (cores, f"{memory_mib}MiB")
+    assert node_facts["llc"] == (f"{llc_mib}MiB" if llc_mib else "SIZE")
+    equal_nodes = cluster_facts(shapes=dict.fromkeys(shapes, shape))
+    assert "differ" not in site_text(equal_nodes)
 
 
 def test_facts_describe_a_node_as_jobs_see_it(tmp_path):
-    (shape, count), *_ = cluster_facts().shapes
-    less = cluster_facts(shapes=[(replace(shape, cores=60), count)])
+    less = cluster_facts(shapes={"n1": NodeShape(2, 60, 1, 6026)})
     with_cores = [NumaNode(number, [number], 2**35) for number in range(4)]
 
     def facts(folder: str, *numa_nodes: NumaNode) -> Any:
@@ -181,9 +203,8 @@ def test_facts_describe_a_node_as_jobs_see_it(tmp_path):
 def test_threads_of_a_core_are_those_that_jobs_get(tmp_path, job_threads, threads):
     """Slurm counts two CPUs a core. By default, jobs may get only one of them."""
     facts = cluster_facts()
-    (shape, count), *_ = facts.shapes
     looked = replace(facts.job_look, threads_per_core=job_threads)
-    shapes = [(replace(shape, threads_per_core=2), count)]
+    shapes = {"n1": NodeShape(2, 64, 2, 6026)}
     text = site_text(replace(facts, shapes=shapes, job_look=looked))
     assert loaded(tmp_path, text).facts.threads_per_core == threads
     assert ("# scontrol show job 7: jobs get 1 thread of each core" in text) is (job_threads == 1)
@@ -198,8 +219,7 @@ def test_the_site_file_has_the_cores_that_jobs_get_by_default(tmp_path):
     assert (box.facts.cores, box.core_spec) == (56, False)
     assert "# scontrol show job 7: jobs leave 8 cores of a node to the system" in text
     # Slurm keeps two of them from all jobs: its number of cores, 62, leaves them out already.
-    (shape, count), *_ = facts.shapes
-    shapes = [(replace(shape, system_cores=2, cores=62), count)]
+    shapes = {"n1": NodeShape(2, 62, 1, 6026, system_cores=2)}
     text = site_text(replace(facts, settings=settings, shapes=shapes))
     assert loaded(tmp_path / "kept", text).facts.cores == 56
     assert "Slurm keeps 8 cores of nodes from jobs" in text
@@ -224,11 +244,11 @@ def test_the_command_that_builds_mpi_put_uses_the_mpi_of_the_site(tmp_path, mpi_
 def test_the_factor_core_spec_is_not_allowed_if_slurm_keeps_cores_on_any_node(tmp_path):
     """`--core-spec` would replace the number of each node. Two of the three nodes keep no core."""
     facts = cluster_facts()
-    (shape, _), *_ = facts.shapes
     settings = {**facts.settings, "AllowSpecResourcesUsage": "Yes"}
     written = []
     for name, kept in (("none", 0), ("one", 2)):
-        shapes = [(shape, 2), (replace(shape, system_cores=kept, cores=64 - kept), 1)]
+        shapes = dict.fromkeys(("n1", "n2"), NodeShape(2, 64, 1, 6026))
+        shapes["n3"] = NodeShape(2, 64 - kept, 1, 6026, system_cores=kept)
         text = site_text(replace(facts, settings=settings, shapes=shapes))
         written.append(loaded(tmp_path / name, text).core_spec)
     assert written == [True, False]
@@ -398,11 +418,13 @@ def test_partitions_settings_and_shapes_of_nodes_are_read_from_slurms_output():
     # prints RealMemory=1 if slurm.conf has no value.
     nodes, shape = read("nodes.txt"), NodeShape(2, 2, 1, memory_mib=6026)
     batch = parse_nodes.partitions(read("partitions.txt"))[0]
-    assert parse_nodes.shapes(nodes, batch) == [(shape, 3)]
-    assert parse_nodes.shapes(nodes, replace(batch, name="debug")) == [(shape, 2)]
+    equal_shapes = {"node1": shape, "node2": shape, "node3": shape}
+    assert parse_nodes.shapes(nodes, batch) == equal_shapes
+    in_debug = parse_nodes.shapes(nodes, replace(batch, name="debug"))
+    assert in_debug == {"node1": shape, "node2": shape}
     other = parse_nodes.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), batch)
-    assert other == [(shape, 2), (replace(shape, memory_mib=None), 1)]
-    assert parse_nodes.shapes(nodes, replace(batch, name="deb")) == []
+    assert other == {**equal_shapes, "node1": replace(shape, memory_mib=None)}
+    assert parse_nodes.shapes(nodes, replace(batch, name="deb")) == {}
 
 
 def test_modules_for_environments_are_read_from_both_module_systems():
@@ -438,7 +460,8 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     monkeypatch.delenv("MODULES_CMD", raising=False)
     facts = learn.facts_of_cluster()
     assert [partition.name for partition in facts.partitions] == ["batch", "debug"]
-    assert facts.shapes == [(NodeShape(2, 2, 1, 6026), 3)]
+    shape = NodeShape(2, 2, 1, 6026)
+    assert facts.shapes == {"node1": shape, "node2": shape, "node3": shape}
     assert (facts.accounts, "pmi2" in facts.mpi_types) == (["physics", "bench"], True)
     assert (facts.modules_system, facts.modules) == ("nomod", [])
     assert (facts.scheduler, facts.origins.policy) == ("slurm", "hetjob")
@@ -465,7 +488,7 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     # proc_req.c).
     answers["scontrol --oneliner show config"] += "PrivateData = events,nodes,usage\n"
     facts = learn.facts_of_cluster()
-    assert facts.shapes == []
+    assert facts.shapes == {}
     assert "# facts: see site/example_slurm.yaml" in site_text(facts)
     rows = ("a State=DOWN TotalNodes=1", "b State=UP RootOnly=YES TotalNodes=9", "c State=UP")
     shown = "".join(f"PartitionName={row}\n" for row in rows)
@@ -508,7 +531,7 @@ def test_both_files_are_written_and_never_overwritten(root, command, monkeypatch
 
 def test_init_says_that_facts_are_missing_if_slurm_shows_no_node(root, command, monkeypatch):
     """The nodes of the job are known, but not which part of them jobs may use."""
-    monkeypatch.setattr(init, "facts_of_cluster", lambda: cluster_facts(shapes=[]))
+    monkeypatch.setattr(init, "facts_of_cluster", lambda: cluster_facts(shapes={}))
     (line,) = re.findall(NO_FACTS, " ".join(command("init", "private").split()))
     assert "site/private.yaml has no facts of a node, and those of this host are used" in line
     assert "\nfacts:" not in (root / "site" / "private.yaml").read_text()
