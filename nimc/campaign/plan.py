@@ -21,11 +21,11 @@ from conductor.counters import settling_s
 from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings_needed, shortest_count_s
 from nimc.campaign import cases, layouts
-from nimc.campaign.cases import nodes_taken, origins_taken
+from nimc.campaign.cases import origins_taken
 from nimc.readiness.checks import UNKNOWN_CHECK, CheckDescription
 from nimc.readiness.diagnosis import CaseNeeds, Feasibility, OmittedCase, feasibility_of
 from nimc.readiness.facts import Facts
-from nimc.readiness.matrix import Offers, offers_of
+from nimc.readiness.matrix import Offers, job_nodes, offers_of
 from nimc.readiness.reframe_config import ReframeSettings
 from records.acceptance import DISTURBANCE_LIMITS
 from records.arms import ARMS
@@ -193,7 +193,9 @@ class Request:
         Queries this host and Slurm.
         """
         machine = self.machine
-        return offers_of(self.settings, machine.name, machine.partition, machine.programs)
+        return offers_of(
+            self.settings, machine.name, machine.partition, machine.programs, machine.origins
+        )
 
     def feasibility(self) -> Feasibility:
         """Return which parts of the campaign can run now. Raises InputError.
@@ -221,15 +223,11 @@ class Request:
         for case in self.campaign.cases:
             writes = [treatment.writes for treatment in self.treatments[case.name]]
             injectors = frozenset(planned.injector for planned in writes if planned)
-            nodes = self.nodes_from_partition(case)
+            nodes = job_nodes(
+                self.machine.origins.policy, case.nodes, origins_taken(case, self.machine)
+            )
             needs.append(CaseNeeds(case.name, case.check, case.nodes, nodes, injectors))
         return needs
-
-    def nodes_from_partition(self, case: Entry) -> int:
-        """Return the number of nodes that a case takes from the partition of its targets."""
-        if self.machine.origins.policy == "same_job":
-            return nodes_taken(case, self.machine)
-        return case.nodes
 
 
 @dataclass(frozen=True)

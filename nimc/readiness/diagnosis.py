@@ -17,10 +17,11 @@ from conductor.injectors import INJECTORS
 from nimc.readiness.checks import CheckDescription
 from nimc.readiness.facts import Facts, find_facts
 from nimc.readiness.finding import HostFinding
-from nimc.readiness.matrix import Matrix, Offers, matrix
+from nimc.readiness.matrix import JobNodes, Matrix, Offers, matrix
 from nimc.readiness.needs import NEEDS, Scope
 from nimc.readiness.node_findings import missing_on_nodes
 from records import checkout
+from records.groups import grouped
 from records.sample import Level
 from reframe_tests.factors import why_too_many_nodes, why_unsupported
 
@@ -88,8 +89,8 @@ class CaseNeeds:
     #: Name of its check: the ReFrame test of its workload.
     check: str
     target_nodes: int
-    #: Number of nodes that it takes from the partition of its targets.
-    nodes: int
+    #: Numbers of nodes that it takes from the partitions of its targets and of its origins.
+    nodes: JobNodes
     #: Injectors of its writers.
     injectors: frozenset[str]
 
@@ -144,7 +145,9 @@ def feasibility_of(
     assert machine is not None
 
     @cache  # thousands of cases may have the same needs
-    def why_not(check: str, target_nodes: int, nodes: int, injectors: frozenset[str]) -> str | None:
+    def why_not(
+        check: str, target_nodes: int, nodes: JobNodes, injectors: frozenset[str]
+    ) -> str | None:
         """Return why cases with these needs cannot run; None if they can."""
         if reason := why_too_many_nodes(machine, target_nodes):
             return reason
@@ -173,9 +176,7 @@ def feasibility_of(
     return Feasibility(case_matrix, omissions, "; ".join(why), doubts)
 
 
-def fewest_nodes(cases: Sequence[CaseNeeds]) -> dict[str, int]:
-    """Return check -> number of nodes of the check's smallest case."""
-    nodes: dict[str, int] = {}
-    for case in cases:
-        nodes[case.check] = min(case.nodes, nodes.get(case.check, case.nodes))
-    return nodes
+def fewest_nodes(cases: Sequence[CaseNeeds]) -> dict[str, JobNodes]:
+    """Return check -> numbers of nodes of the check's smallest case."""
+    nodes_by_check = grouped((case.check, case.nodes) for case in cases)
+    return {check: min(nodes, key=lambda job: job.total) for check, nodes in nodes_by_check.items()}

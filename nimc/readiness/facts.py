@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nimc.readiness.checks import CheckDescription, checks_in, require_known_programs
 from nimc.readiness.finding import HostFinding
-from nimc.readiness.matrix import Matrix, matrix, offers_of
+from nimc.readiness.matrix import Matrix, job_nodes, matrix, offers_of
 from nimc.readiness.reframe_config import (
     Partitions,
     ReframeSettings,
@@ -107,15 +107,20 @@ class Facts:
     def matrix(self) -> Matrix:
         """Return which workload can run in which environment of every partition.
 
-        The matrix is empty if there are no checks (`_checks_and_fault`).
+        The matrix is empty if there are no checks (`_checks_and_fault`). It is that of jobs with
+        one target. Whether there are nodes for origins of another component is a finding of its
+        own.
         """
         checks, _ = self._checks_and_fault
         if not checks:
             return Matrix()
-        programs = self.machine.programs if self.machine else {}
-        return matrix(
-            checks, offers_of(self.settings, self.name, partition=None, programs=programs)
-        )
+        machine = self.machine
+        programs = machine.programs if machine else {}
+        offers = offers_of(self.settings, self.name, partition=None, programs=programs)
+        if machine is None:
+            return matrix(checks, offers)
+        smallest_job = job_nodes(machine.origins.policy, 1, machine.origins.nodes)
+        return matrix(checks, offers, dict.fromkeys(checks, smallest_job))
 
     @property
     def matrix_of_targets(self) -> Matrix:

@@ -22,9 +22,11 @@ from nimc.readiness.reframe_config import (
     partition_environments,
     target_partitions,
 )
+from records.block_plan import OriginPolicy
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
+from records.machine.site import Origins
 from records.slurm.client import ask_nodes, can_list_nodes
 from records.slurm.options import SCHEDULERS, named_partition, option_values
 from records.slurm.parse_nodes import SlurmNode
@@ -69,6 +71,50 @@ class MatrixCell:
 
 
 @dataclass(frozen=True)
+class PartitionNodes:
+    """The nodes of a Slurm partition, in the states in which jobs see them."""
+
+    #: Name of the partition; None if it is Slurm's default partition.
+    name: str | None
+    nodes: Sequence[SlurmNode]
+
+    @property
+    def words(self) -> str:
+        """Return the name of the partition in words."""
+        return f"partition {self.name}" if self.name else "default partition"
+
+
+@dataclass(frozen=True)
+class JobNodes:
+    """Numbers of nodes that a job takes."""
+
+    #: Nodes from the partition of the targets. With the policy `same_job`, origins are among them.
+    targets: int = 1
+    #: Origins in a component of their own, from the partition of the origins.
+    origins: int = 0
+
+    @property
+    def total(self) -> int:
+        """Return the number of nodes of all components."""
+        return self.targets + self.origins
+
+    @property
+    def words(self) -> str:
+        """Return both numbers in words."""
+        return f"{plural(self.targets, 'target')}, {plural(self.origins, 'origin')}"
+
+
+def job_nodes(policy: OriginPolicy, targets: int, origins: int) -> JobNodes:
+    """Return the numbers of nodes that a job with these targets and origins takes.
+
+    Nodes of a reservation are left out.
+    """
+    if policy == "same_job":
+        return JobNodes(targets + origins)
+    return JobNodes(targets, origins if policy == "hetjob" else 0)
+
+
+@dataclass(frozen=True)
 class Offer:
     """What this host and Slurm offer in an environment of a partition."""
 
@@ -77,9 +123,10 @@ class Offer:
     #: system answers on this host.
     modules: ModuleLoad | None
     #: Nodes of the Slurm partition; None if they are unknown or Slurm is not used.
-    nodes: list[SlurmNode] | None = None
-    #: Name of the Slurm partition; None if it is the default partition or Slurm is not used.
-    slurm_partition: str | None = None
+    targets: PartitionNodes | None = None
+    #: Nodes of the partition of the origins; None if they are unknown, or if the origins are no
+    #: component of a job.
+    origins: PartitionNodes | None = None
     #: Why Spack cannot provide programs; empty if it can provide them.
     spack_fault: str = ""
     #: Program of a check -> the program that the site file names to run instead.
@@ -139,11 +186,13 @@ def offers_of(
     system: str,
     partition: str | None,
     programs: Mapping[str, str] | None = None,
+    origins: Origins | None = None,
 ) -> Offers:
     """Return what this host and Slurm offer in the environments of a machine.
 
     `system` is the name of the machine. `partition` selects one of its partitions; None selects
     all. `programs` maps the program of a check to the program that the site file names instead.
+    `origins` says where origins come from; None if they are not considered.
     """
     partitions = target_partitions(settings.partitions, partition)
     program_folders = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
@@ -155,20 +204,20 @@ def offers_of(
     except NimcError as error:
         spack_fault = str(error)
     nodes_by_partition = {
-        str(target_partition.get("name")): _slurm_nodes(target_partition, settings)
+        str(target_partition.get("name")): nodes_of_targets(target_partition, settings.environment)
         for target_partition in partitions
     }
-    offers = {}
-    for environment in partition_environments(settings, partitions, system):
-        nodes, slurm_partition = nodes_by_partition[environment.partition]
-        offers[environment] = Offer(
+    origin_nodes = nodes_of_origins(origins, settings.environment) if origins else None
+    return {
+        environment: Offer(
             modules=_module_load(environment, process_environment),
-            nodes=nodes,
-            slurm_partition=slurm_partition,
+            targets=nodes_by_partition[environment.partition],
+            origins=origin_nodes,
             spack_fault=spack_fault,
             programs=programs or {},
         )
-    return offers
+        for environment in partition_environments(settings, partitions, system)
+    }
 
 
 def _module_load(
@@ -188,17 +237,18 @@ def _module_load(
 def matrix(
     checks: Mapping[str, CheckDescription],
     offers: Offers,
-    nodes_by_check: Mapping[str, int] | None = None,
+    nodes_by_check: Mapping[str, JobNodes] | None = None,
 ) -> Matrix:
     """Return in which environments each check (the ReFrame test of a workload) can run.
 
-    `nodes_by_check` gives the number of nodes that a job of a check takes. The default is 1.
+    `nodes_by_check` gives the numbers of nodes that a job of a check takes. By default it takes one
+    target.
     """
     cells = []
     for name, check in checks.items():
-        job_nodes = nodes_by_check.get(name, 1) if nodes_by_check else 1
+        nodes = (nodes_by_check or {}).get(name)
         for environment, offer in offers.items():
-            runs, reason = can_run(check, environment, offer, job_nodes)
+            runs, reason = can_run(check, environment, offer, nodes)
             cells.append(
                 MatrixCell(name, environment.partition, environment.environment, runs, reason)
             )
@@ -206,15 +256,21 @@ def matrix(
 
 
 def can_run(
-    check: CheckDescription, environment: PartitionEnvironment, offer: Offer, nodes: int = 1
+    check: CheckDescription,
+    environment: PartitionEnvironment,
+    offer: Offer,
+    nodes: JobNodes | None = None,
 ) -> tuple[CanRun, str]:
     """Return whether a check can run in an environment, and the first reason if it may not.
 
-    `nodes` is the number of nodes that a job of the check takes.
+    `nodes` are the numbers of nodes that a job of the check takes; None: one target.
     """
+    nodes = nodes or JobNodes()
     reason = environment.refusal(check)
-    if not reason and offer.nodes is not None:
-        reason = node_shortage(offer.nodes, offer.slurm_partition, nodes)
+    if not reason and offer.targets:
+        reason = node_shortage([offer.targets], nodes.targets)
+    if not reason and offer.origins:
+        reason = origin_shortage(offer.targets, offer.origins, nodes)
     if reason:
         return "no", reason
     site_program = offer.programs.get(check.program or "")
@@ -237,52 +293,88 @@ def can_run(
     return "yes", ""
 
 
-def node_shortage(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
-    """Return why a job cannot get `needed` nodes of a Slurm partition; empty if it can.
+def node_shortage(partitions: Sequence[PartitionNodes], needed: int, parts: str = "") -> str:
+    """Return why a job cannot get `needed` nodes of Slurm partitions; empty if it can.
 
-    `partition` is None for Slurm's default partition.
+    A node of several of these partitions counts once. `parts` are words about the needed nodes.
     """
-    partition_words = f"partition {partition}" if partition else "default partition"
-    if not nodes:
-        return f"no node: Slurm lists none in {partition_words}"
-    usable = [node for node in nodes if node.is_usable]
-    if len(usable) >= needed:
+    names = " or ".join(dict.fromkeys(partition.words for partition in partitions))
+    # A node in maintenance is usable in one partition only if its jobs name a reservation.
+    nodes = sorted(
+        (node for partition in partitions for node in partition.nodes),
+        key=lambda node: node.is_usable,
+    )
+    node_by_name = {node.name: node for node in nodes}
+    if not node_by_name:
+        return f"no node: Slurm lists none in {names}"
+    unusable = [
+        f"{node.name} ({node.state})" for node in node_by_name.values() if not node.is_usable
+    ]
+    usable_count = len(node_by_name) - len(unusable)
+    if usable_count >= needed:
         return ""
-    fault = f"{plural(needed, 'node')} needed, {len(usable)} usable in {partition_words}"
-    unusable = [f"{node.name} ({node.state})" for node in nodes if not node.is_usable]
+    fault = f"{plural(needed, 'node')} needed{parts}, {usable_count} usable in {names}"
     if unusable:
         fault += f"; not usable: {first_names(unusable, _MAX_NODES)}"
     return fault
 
 
-def _slurm_nodes(
-    partition: Mapping[str, Any], settings: ReframeSettings
-) -> tuple[list[SlurmNode] | None, str | None]:
-    """Return the Slurm nodes of a partition of ReFrame, and the name of its Slurm partition.
+def origin_shortage(
+    targets: PartitionNodes | None, origins: PartitionNodes, needed: JobNodes
+) -> str:
+    """Return why a job cannot get its origins, or not besides its targets; empty if it can.
 
-    The nodes are None if they are unknown. The name is None for Slurm's default partition, or if
-    the partition does not use Slurm or this host has no `sinfo`.
+    Components of a job have no node in common, but their partitions may have. `targets` is None if
+    the nodes of the targets' partition are unknown.
     """
-    if partition.get("scheduler") not in SCHEDULERS or not can_list_nodes():
-        return None, None
+    if shortage := node_shortage([origins], needed.origins):
+        return shortage
+    if targets is None:
+        return ""
+    return node_shortage([targets, origins], needed.total, f" ({needed.words})")
+
+
+def nodes_of_targets(
+    partition: Mapping[str, Any], environment: Mapping[str, str]
+) -> PartitionNodes | None:
+    """Return the Slurm nodes of a partition of ReFrame.
+
+    Returns None if they are unknown, or if the partition does not use Slurm.
+    """
+    if partition.get("scheduler") not in SCHEDULERS:
+        return None
     access = partition.get("access") or []
-    name = named_partition(access)
-    try:
-        return nodes_for_jobs(name, access, settings.environment), name
-    except MachineError:
-        return None, name
+    return _nodes_for_jobs(named_partition(access), access, environment)
 
 
-def nodes_for_jobs(
+def nodes_of_origins(origins: Origins, environment: Mapping[str, str]) -> PartitionNodes | None:
+    """Return the nodes of the partition of the origins.
+
+    Returns None if they are unknown, or if the origins are no component of a job that takes its
+    nodes from a partition.
+    """
+    if origins.policy != "hetjob":
+        return None
+    return _nodes_for_jobs(origins.partition, origins.access, environment)
+
+
+def _nodes_for_jobs(
     partition: str | None, access: Sequence[str], environment: Mapping[str, str]
-) -> list[SlurmNode]:
+) -> PartitionNodes | None:
     """Return the nodes of a Slurm partition, in the states in which jobs see them.
 
     `access` are the options of the jobs. Nodes in maintenance have the state `reserved` if the
-    options name a reservation, since they are open to jobs in their reservation. Raises
-    MachineError.
+    options name a reservation, since they are open to jobs in their reservation. Returns None if
+    Slurm does not answer, or if this host has no `sinfo`.
     """
-    nodes = ask_nodes(partition, environment)
-    if not option_values(access, "reservation"):
-        return nodes
-    return [replace(node, state="reserved") if node.state == "maint" else node for node in nodes]
+    if not can_list_nodes():
+        return None
+    try:
+        nodes = ask_nodes(partition, environment)
+    except MachineError:  # the function `slurm` of the needs reports it
+        return None
+    if option_values(access, "reservation"):
+        nodes = [
+            replace(node, state="reserved") if node.state == "maint" else node for node in nodes
+        ]
+    return PartitionNodes(partition, nodes)

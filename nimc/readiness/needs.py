@@ -22,12 +22,18 @@ from conductor.injectors import INJECTORS
 from nimc.readiness import reservation
 from nimc.readiness.facts import Facts
 from nimc.readiness.finding import HostFinding, fault_finding, required_finding
-from nimc.readiness.matrix import Matrix, node_shortage, nodes_for_jobs
+from nimc.readiness.matrix import (
+    Matrix,
+    job_nodes,
+    nodes_of_origins,
+    nodes_of_targets,
+    origin_shortage,
+)
 from nimc.readiness.reframe import find_reframe, reframe_environment
-from nimc.readiness.reframe_config import ReframeSettings
+from nimc.readiness.reframe_config import ReframeSettings, target_partitions
 from records.block_plan import OriginPolicy
 from records.commands import command, setup_command
-from records.errors import InputError, MachineError, NimcError
+from records.errors import InputError, NimcError
 from records.groups import grouped
 from records.machine import devices, fabrics, host
 from records.machine.devices import Device, Port
@@ -272,11 +278,14 @@ def sharing(
     ]
 
 
-def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFinding]:
+def origins(
+    machine: Machine, partitions: Sequence[Mapping[str, Any]], environment: Mapping[str, str]
+) -> list[HostFinding]:
     """Return the finding about the nodes for origins, which must be enough now.
 
-    Origins come from a reservation or from a partition of their own. There is no finding if they
-    come from elsewhere, or if their partition has enough nodes.
+    Origins come from a reservation or, as a component of the job, from a partition. There is no
+    finding if they come from elsewhere, or if their partition has enough nodes besides one target.
+    `partitions` are those of the configuration.
     """
     try:
         reserved = reservation.check(machine, machine.origins.nodes, needed_s=0)
@@ -288,15 +297,18 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
             remedy = "access in configs/, and origins.access in site/: --account=NAME"
             return [HostFinding("origins", "limited", f"{until}; {doubt}", remedy, needed=True)]
         return [HostFinding("origins", "ok", until, needed=True)]
-    if machine.origins.policy != "hetjob" or not client.can_list_nodes():
+    origin_nodes = nodes_of_origins(machine.origins, environment)
+    if origin_nodes is None:  # the function `slurm` reports if Slurm does not answer
         return []
-    with suppress(MachineError):  # the function `slurm` reports that Slurm does not answer
-        partition = machine.origins.partition
-        nodes = nodes_for_jobs(partition, machine.origins.access, environment)
-        if shortage := node_shortage(nodes, partition, machine.origins.nodes):
-            remedy = f"origins in site/{machine.name}.yaml"
-            return [fault_finding("origins", shortage, remedy, needed=True)]
-    return []
+    smallest_job = job_nodes(machine.origins.policy, 1, machine.origins.nodes)
+    shortages = [
+        origin_shortage(nodes_of_targets(target, environment), origin_nodes, smallest_job)
+        for target in target_partitions(partitions, machine.partition)
+    ]
+    if not shortages or not all(shortages):
+        return []
+    remedy = f"origins in site/{machine.name}.yaml"
+    return [fault_finding("origins", shortages[0], remedy, needed=True)]
 
 
 def slurm(
@@ -618,7 +630,9 @@ NEEDS = (
     ),
     Need(
         "campaigns",
-        _with_machine(lambda machine, facts: origins(machine, facts.settings.environment)),
+        _with_machine(
+            lambda machine, facts: origins(machine, facts.partitions, facts.settings.environment)
+        ),
     ),
     Need("campaigns", _with_machine(lambda machine, facts: rdma(facts.host, machine))),
     Need(

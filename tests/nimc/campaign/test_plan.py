@@ -23,6 +23,7 @@ from nimc.campaign.plan import (
 )
 from nimc.campaign.request import load_request
 from nimc.readiness.diagnosis import fewest_nodes
+from nimc.readiness.matrix import JobNodes
 from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan
@@ -271,7 +272,11 @@ def test_the_fewest_nodes_of_a_check_are_those_of_its_smallest_case():
     planned = campaign().model_copy(
         update={"workloads": [*entries, entries[0].with_changes({"check": "lammps", "set": {}})]}
     )
-    for policy, nodes in (("hetjob", (2, 1)), ("same_job", (4, 3))):
+    for policy, nodes in (
+        ("hetjob", (JobNodes(2, 2), JobNodes(1, 2))),
+        ("same_job", (JobNodes(4), JobNodes(3))),
+        ("reservation", (JobNodes(2), JobNodes(1))),
+    ):
         needs = made_request(planned, made_machine(policy, origins=2)).needs()
         assert fewest_nodes(needs) == dict(zip(("stream", "lammps"), nodes, strict=True))
 

@@ -358,7 +358,7 @@ def origins_findings(monkeypatch):
             return current
 
         monkeypatch.setattr(needs.reservation, "check", check)
-        return needs.origins(machine(origins=RESERVED), os.environ)
+        return needs.origins(machine(origins=RESERVED), [], os.environ)
 
     return find
 
@@ -386,7 +386,7 @@ def test_a_reservation_that_is_not_usable_now_is_missing(origins_findings):
 
 def test_origins_whose_reservation_has_no_name_are_not_told_to_create_it():
     """`nimc origins create` needs the name, too."""
-    (finding,) = needs.origins(machine(origins={"policy": "reservation"}), os.environ)
+    (finding,) = needs.origins(machine(origins={"policy": "reservation"}), [], os.environ)
     assert "origins.reservation: missing" in finding.detail
     assert finding.remedy == ""
 

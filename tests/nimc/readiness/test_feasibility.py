@@ -63,6 +63,7 @@ class FaultyMachine:
 SLURM = {'"scheduler": "local"': '"scheduler": "slurm", "access": ["-p batch"]'}
 ONE_JOB = {"same_host": "same_job"}
 HETJOB = {"{policy: same_host}": "{policy: hetjob, partition: rest}"}
+HETJOB_IN_BATCH = {"{policy: same_host}": "{policy: hetjob, partition: batch}"}
 RESERVED = {"{policy: same_host}": "{policy: reservation, reservation: nimc}"}
 ONLY_BATCH = 'case "$*" in *batch*) echo "n1 idle";; esac'
 MACHINES = {
@@ -92,6 +93,33 @@ MACHINES = {
         workload=FOUR_NODES,
         fault="5 nodes needed, 2 usable in partition batch",
         doctor_status=0,
+    ),
+    "too few nodes for targets and origins": FaultyMachine(
+        config=SLURM,
+        site=HETJOB_IN_BATCH,
+        answers={"sinfo": "printf 'n1 idle\\nn2 idle\\nn3 mixed\\nn4 idle\\nn5 down\\n'"},
+        workload=FOUR_NODES,
+        fault="5 nodes needed (4 targets, 1 origin), 4 usable in partition batch; not usable: n5",
+        doctor_status=0,
+    ),
+    "one node for target and origin": FaultyMachine(
+        config=SLURM,
+        site=HETJOB_IN_BATCH,
+        answers={"sinfo": "printf 'n1 idle\\n'"},
+        fault="2 nodes needed (1 target, 1 origin), 1 usable in partition batch",
+    ),
+    # Two partitions may have a node in common.
+    "one node in both partitions": FaultyMachine(
+        config=SLURM,
+        site=HETJOB,
+        answers={"sinfo": "printf 'n1 idle\\n'"},
+        fault="2 nodes needed (1 target, 1 origin), 1 usable in partition batch or partition rest",
+    ),
+    "one node for a job with its origin": FaultyMachine(
+        config=SLURM,
+        site=ONE_JOB,
+        answers={"sinfo": "printf 'n1 idle\\n'"},
+        fault="2 nodes needed, 1 usable in partition batch",
     ),
     "nodes are down": FaultyMachine(
         config=SLURM,

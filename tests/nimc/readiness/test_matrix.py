@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nimc.readiness.checks import CheckDescription
-from nimc.readiness.matrix import Offer, can_run, matrix, offers_of
+from nimc.readiness.matrix import JobNodes, Offer, PartitionNodes, can_run, matrix, offers_of
 from nimc.readiness.reframe_config import PartitionEnvironment, ReframeSettings
 from records.commands import command
 from records.machine import program
@@ -91,11 +91,43 @@ def test_the_first_missing_requirement_is_named(
     environment = PartitionEnvironment(
         partition="p", environment="e", features=frozenset(features), compiler=compiler
     )
-    offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
+    partition = None if nodes is None else PartitionNodes("big", nodes)
+    offer = Offer(ModuleLoad(missing, path), partition, spack_fault=spack)
     assert can_run(check, environment, offer) == expected
     if nodes and IDLE in nodes:
         reason = "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
-        assert can_run(check, environment, offer, 2) == ("no", reason)
+        assert can_run(check, environment, offer, JobNodes(2)) == ("no", reason)
+
+
+@pytest.mark.parametrize(
+    ("origin_nodes", "needed", "reason"),
+    [
+        ("o1 idle\no2 idle", JobNodes(2, 2), ""),
+        ("o1 idle\no2 idle", JobNodes(2, 3), "3 nodes needed, 2 usable in partition rest"),
+        # A node in both partitions is either target or origin.
+        ("n2 idle\no1 idle", JobNodes(2, 1), ""),
+        (
+            "n2 idle\no1 idle",
+            JobNodes(2, 2),
+            "4 nodes needed (2 targets, 2 origins), 3 usable in partition big or partition rest",
+        ),
+        # Jobs of origins may use a node in maintenance, since they name a reservation.
+        ("n3 reserved", JobNodes(2, 1), ""),
+    ],
+)
+def test_a_node_is_not_both_target_and_origin(
+    path: str, origin_nodes: str, needed: JobNodes, reason: str
+) -> None:
+    offer = Offer(
+        ModuleLoad([], path),
+        PartitionNodes("big", nodes_in("n1 idle\nn2 idle\nn3 maint")),
+        PartitionNodes("rest", nodes_in(origin_nodes)),
+    )
+    environment = PartitionEnvironment(
+        partition="p", environment="e", features=frozenset(), compiler="mycc"
+    )
+    runs, shown = can_run(COMPILES, environment, offer, needed)
+    assert (runs, shown.partition(";")[0]) == ("no" if reason else "yes", reason)
 
 
 def test_a_program_with_a_path_in_the_site_file_is_looked_for_there(path: str) -> None:
@@ -274,7 +306,9 @@ def test_slurm_is_asked_for_the_nodes_of_the_partition(monkeypatch: pytest.Monke
     settings = ReframeSettings(environment={}, partitions=[part], environs=[{"name": "e"}])
     silent = ProgramAnswer("sinfo", 1, "", "no answer")
     monkeypatch.setattr("records.slurm.client.ask", lambda *_: silent)
-    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells
+    (cell,) = matrix(
+        {"copy": COMPILES}, offers_of(settings, "m", None), {"copy": JobNodes(2)}
+    ).cells
     assert cell.runs == "yes"
 
 
@@ -292,7 +326,9 @@ def test_hidden_nodes_of_a_cloud_are_no_missing_nodes(monkeypatch: pytest.Monkey
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
     part = {"name": "p", "scheduler": "slurm", "access": ["-p queue1"], "environs": ["e"]}
     settings = ReframeSettings(environment={}, partitions=[part], environs=[{"name": "e"}])
-    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells
+    (cell,) = matrix(
+        {"copy": COMPILES}, offers_of(settings, "m", None), {"copy": JobNodes(2)}
+    ).cells
     assert (cell.runs, cell.reason) == ("yes", "")
 
 
