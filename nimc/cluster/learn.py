@@ -63,7 +63,7 @@ class ClusterFacts:
     settings: Mapping[str, str]
     #: Types of MPI that `srun` can start.
     mpi_types: Sequence[str]
-    #: Accounts of the user.
+    #: Accounts of the user on this cluster.
     accounts: Sequence[str]
     #: ReFrame's name for the modules system.
     modules_system: str
@@ -196,10 +196,13 @@ def target_of(
     may differ.
 
     If no names are given, Slurm's default partition is chosen if the user's accounts, and the QOS
-    that `requirements` (options of every job) name, may use it without a reservation. Many large
-    sites have no default partition, or one that is not for these accounts. Then the partition with
-    most nodes is chosen. Partitions that accept only jobs of several nodes come after the others.
-    If the user may use no partition, all are considered.
+    that `requirements` (options of every job) name, may use it without a reservation. If
+    `requirements` name an account, only this one counts. Many large sites have no default
+    partition, or one that is not for these accounts. Then the partition with most nodes is chosen.
+    Partitions that accept only jobs of several nodes come after the others.
+
+    If no partition lists the accounts, those that list others are considered, since an account may
+    be below one that is listed. If the user may use no partition, all are considered.
 
     Raises InputError if there is no partition with the first requested name.
     """
@@ -211,21 +214,26 @@ def target_of(
                 return partition, f"{position} of {options.PARTITION_VARIABLE}"
         names = ", ".join(partition.name for partition in partitions)
         raise InputError(f"{options.PARTITION_VARIABLE}: {first_name!r} found; allowed: {names}")
+    accounts = options.option_values(requirements, "account") or accounts
     qos = options.option_values(requirements, "qos")
-    usable = [
-        partition
-        for partition in partitions
-        if partition.admits(accounts, qos) and not partition.needs_reservation
-    ]
-    usable = usable or [*partitions]
+    usable_lists = (
+        [
+            partition
+            for partition in partitions
+            if partition.admits(accounts, qos, subaccounts=subaccounts)
+            and not partition.needs_reservation
+        ]
+        for subaccounts in (False, True)
+    )
+    usable = next(filter(None, usable_lists), partitions)
     first = max(
         usable, key=lambda other: (other.is_default, other.min_nodes == 1, other.node_count)
     )
     if first.is_default:
         return first, "the default one"
     return first, (
-        "the one with most nodes, of those without MinNodes if there are any, since none that you"
-        " may use is the default;"
+        "the one with most nodes, of those without MinNodes if there are any, since none that"
+        " surely admits you is the default;"
         f" {options.PARTITION_VARIABLE} names another"
     )
 
@@ -245,7 +253,7 @@ def facts_of_cluster() -> ClusterFacts:
         raise MachineError(f"{error}; {advice}") from None
     nodes = client.node_records(settings)
     partitions = client.partitions(settings, nodes)
-    accounts = client.accounts(user_name(os.geteuid()))
+    accounts = client.accounts(user_name(os.geteuid()), settings.get("ClusterName", ""))
     requested_names = os.environ.get(options.PARTITION_VARIABLE)
     requirements = options.requirements(os.environ)
     target, target_reason = target_of(partitions, requested_names, accounts, requirements)

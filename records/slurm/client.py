@@ -162,9 +162,14 @@ def mpi_types() -> list[str]:
     return parse.mpi_types(ask(["srun", "--mpi=list"]).text)
 
 
-def accounts(user: str) -> list[str]:
-    """Accounts of a user; empty if the accounting does not answer."""
+def accounts(user: str, cluster: str) -> list[str]:
+    """Accounts of a user on a cluster; empty if the accounting does not answer.
+
+    If the name of the cluster is empty, accounts on all clusters of the database are returned.
+    """
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc", f"user={user}"]
+    if cluster:
+        command.append(f"cluster={cluster}")
     answer = ask([*command, "format=account"])
     return parse.accounts(answer.text) if answer.ok else []
 

@@ -124,12 +124,16 @@ class SlurmPartition:
             return ""
         return f"--mem={self.memory_mib}M" if self.memory_mib else "--mem=0"
 
-    def admits(self, accounts: Collection[str], qos: Collection[str] = ()) -> bool:
+    def admits(
+        self, accounts: Collection[str], qos: Collection[str] = (), *, subaccounts: bool = False
+    ) -> bool:
         """Return whether jobs of one of these accounts, and of one of these QOS, may use it.
 
-        An empty collection means that the account or the QOS is unknown.
+        An empty collection means that the account or the QOS is unknown. With `subaccounts`, any
+        account may be below an allowed one. Since Slurm 23.02, such accounts are admitted too.
         """
         may_be_charged = _admits_one(accounts, self.allowed_accounts, self.denied_accounts)
+        may_be_charged = may_be_charged or (subaccounts and bool(self.allowed_accounts))
         return may_be_charged and _admits_one(qos, self.allowed_qos, self.denied_qos)
 
 

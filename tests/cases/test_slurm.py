@@ -242,6 +242,32 @@ CASES = [
         "PartitionName=bench AllowQos=bench,debug State=UP TotalNodes=30",
     ),
     Case(
+        "the user names an account that the default partition, for another account, does not admit",
+        jobs_of_target,
+        ("bench", ["--partition=bench", "--account=bench", "--exclusive"], 30, []),
+        "|SBATCH_ACCOUNT=bench\n"
+        "PartitionName=general Default=YES AllowAccounts=proj,ops State=UP TotalNodes=600\n"
+        "PartitionName=large DenyAccounts=bench,ops State=UP TotalNodes=600\n"
+        "PartitionName=bench AllowAccounts=bench State=UP TotalNodes=30",
+    ),
+    # Since Slurm 23.02, accounts below an allowed one are admitted too (part_policy_valid_acct() of
+    # partition_mgr.c).
+    Case(
+        "no partition lists the user's account, which may be below one that is listed",
+        jobs_of_target,
+        ("work", ["--partition=work", "--exclusive"], 600, []),
+        "|\nPartitionName=maint ReqResv=YES AllowAccounts=national State=UP TotalNodes=9000\n"
+        "PartitionName=debug AllowAccounts=national State=UP TotalNodes=30\n"
+        "PartitionName=work AllowAccounts=national State=UP TotalNodes=600",
+    ),
+    Case(
+        "a partition that lists the user's account comes before one that may admit it",
+        jobs_of_target,
+        ("own", ["--partition=own", "--exclusive"], 30, []),
+        "|\nPartitionName=work Default=YES AllowAccounts=national State=UP TotalNodes=600\n"
+        "PartitionName=own AllowAccounts=proj State=UP TotalNodes=30",
+    ),
+    Case(
         "the default partition is for large jobs",
         jobs_of_target,
         ("general", ["--partition=general", "--exclusive"], 769, []),

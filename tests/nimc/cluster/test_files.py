@@ -436,7 +436,9 @@ def test_modules_for_environments_are_read_from_both_module_systems():
 
 
 def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
-    assoc = "sacctmgr --noheader --parsable2 show assoc user=me format=account"
+    # Without `cluster=`, sacctmgr shows accounts on all clusters of the database, whatever
+    # SLURM_CLUSTERS is.
+    assoc = "sacctmgr --noheader --parsable2 show assoc user=me cluster=minicluster format=account"
     answers = {
         "scontrol --oneliner show partition": read("partitions.txt"),
         "scontrol --oneliner show node": read("nodes.txt"),
