@@ -252,9 +252,9 @@ def facts_of_cluster() -> ClusterFacts:
     except MachineError as error:
         raise MachineError(f"{error}; {advice}") from None
     nodes = client.node_records(settings)
-    partitions = client.partitions(settings, nodes)
+    requested_names = os.environ.get(options.PARTITION_VARIABLE, "")
+    partitions = client.partitions(settings, nodes, requested_names.partition(",")[0])
     accounts = client.accounts(user_name(os.geteuid()), settings.get("ClusterName", ""))
-    requested_names = os.environ.get(options.PARTITION_VARIABLE)
     requirements = options.requirements(os.environ)
     target, target_reason = target_of(partitions, requested_names, accounts, requirements)
     system, modules = _modules(os.environ)

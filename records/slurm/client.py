@@ -112,12 +112,20 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     return nodes
 
 
-def partitions(settings: Mapping[str, str], nodes_output: str) -> list[parse_nodes.SlurmPartition]:
+def partitions(
+    settings: Mapping[str, str], nodes_output: str, named: str = ""
+) -> list[parse_nodes.SlurmPartition]:
     """Partitions that can run jobs, the default first. `nodes_output` comes from `node_records`.
 
-    Raises MachineError if Slurm does not answer, or if there is no such partition.
+    A hidden partition is among them only if the user names it (`named`): Slurm does not tell hidden
+    partitions for this user from those for other groups. Raises MachineError if Slurm does not
+    answer, or if there is no partition that can run jobs.
     """
     output = _show("partition")
+    listed = [parse.fields_of(line).get("PartitionName") for line in output.splitlines()]
+    if named and named not in listed:
+        hidden = ask(["scontrol", "--all", "--oneliner", "show", "partition", named])
+        output = f"{output}\n{hidden.stdout}"
     usable = parse_nodes.partitions(output, settings, nodes_output)
     if not usable:
         closed = "; ".join(parse_nodes.closed_partitions(output)) or "none has nodes"
@@ -134,10 +142,10 @@ def partition_records(environment: Mapping[str, str]) -> str:
 def node_records(settings: Mapping[str, str]) -> str:
     """All nodes as `scontrol` shows them, for parsers; empty if a user may not see them.
 
-    Raises MachineError.
+    Nodes of hidden partitions are among them. Raises MachineError.
     """
     try:
-        return _show("node")
+        return _show("node", "--all")
     except MachineError:
         if "nodes" in settings.get("PrivateData", "").split(","):
             return ""
@@ -149,8 +157,8 @@ def settings() -> dict[str, str]:
     return parse.settings(_show("config"))
 
 
-def _show(entity: str) -> str:
-    command = ["scontrol", "--oneliner", "show", entity]
+def _show(entity: str, *flags: str) -> str:
+    command = ["scontrol", *flags, "--oneliner", "show", entity]
     answer = ask(command)
     if not answer.ok:
         raise MachineError(f"{' '.join(command)}: {answer.last_line}")

@@ -802,7 +802,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     answers = {
         "scontrol_oneliner_show_partition": "PartitionName=batch State=UP Default=YES"
         " TotalNodes=6 MaxTime=1-00:00:00 OverSubscribe=EXCLUSIVE",
-        "scontrol_oneliner_show_node": case_text("slurm_core_spec"),
+        "scontrol_all_oneliner_show_node": case_text("slurm_core_spec"),
         "scontrol_show_config": "ClusterName = example",
         "scontrol_ping": "Slurmctld(primary) at n is UP",
         "sinfo": case_text("sinfo_planned"),

@@ -102,7 +102,8 @@ def programs(machine: str, folder: Path) -> dict[str, str]:
     answers = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
     answered: dict[str, dict[str, str]] = {name: dict(words) for name, words in _SLURM.items()}
     for kind in ("partition", "node", "config"):
-        answered["scontrol"][f"--oneliner show {kind}"] = answers[kind]
+        options = "--all --oneliner" if kind == "node" else "--oneliner"
+        answered["scontrol"][f"{options} show {kind}"] = answers[kind]
     answered["srun"] = {"--mpi=list": "MPI plugin types are...\n" + "\n".join(answers["mpi"])}
     answered["sacctmgr"] = {"*": "\n".join(answers.get("accounts", []))}
     answered["lmod"] = {"*": "\n".join(answers.get("modules", []))}

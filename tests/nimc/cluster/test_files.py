@@ -435,16 +435,22 @@ def test_modules_for_environments_are_read_from_both_module_systems():
     assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
 
 
-def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
-    # Without `cluster=`, sacctmgr shows accounts on all clusters of the database, whatever
-    # SLURM_CLUSTERS is.
-    assoc = "sacctmgr --noheader --parsable2 show assoc user=me cluster=minicluster format=account"
+#: Without `cluster=`, sacctmgr shows accounts on all clusters of the database, whatever
+#: SLURM_CLUSTERS is.
+ASSOCIATIONS = (
+    "sacctmgr --noheader --parsable2 show assoc user=me cluster=minicluster format=account"
+)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Returns what commands print on a cluster; other commands do not answer."""
     answers = {
         "scontrol --oneliner show partition": read("partitions.txt"),
-        "scontrol --oneliner show node": read("nodes.txt"),
+        "scontrol --all --oneliner show node": read("nodes.txt"),
         "scontrol --oneliner show config": read("config.txt"),
         "srun --mpi=list": read("mpi_list.txt"),
-        assoc: "physics\nbench\n",
+        ASSOCIATIONS: "physics\nbench\n",
         "/lmod bash --terse --default avail": "",
         "tclsh /modulecmd.tcl bash --terse --default avail": "gcc/12\n",
     }
@@ -460,6 +466,27 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     monkeypatch.setattr(learn, "user_name", lambda _: "me")
     monkeypatch.delenv("LMOD_CMD", raising=False)
     monkeypatch.delenv("MODULES_CMD", raising=False)
+    return answers
+
+
+def test_a_hidden_partition_is_found_if_the_user_names_it(answers, monkeypatch):
+    """To users, Slurm 22.05.8 shows it only with `--all`, also in the lines of nodes."""
+    batch, debug = read("partitions.txt").splitlines()
+    answers["scontrol --oneliner show partition"] = batch
+    hidden = debug.replace("Hidden=NO", "Hidden=YES")
+    assert hidden != debug
+    answers["scontrol --all --oneliner show partition debug"] = hidden
+    assert [partition.name for partition in learn.facts_of_cluster().partitions] == ["batch"]
+    monkeypatch.setenv("SBATCH_PARTITION", "debug")
+    facts = learn.facts_of_cluster()
+    assert [partition.name for partition in facts.partitions] == ["debug", "batch"]
+    assert [*facts.shapes] == ["node1", "node2"]
+    monkeypatch.setenv("SBATCH_PARTITION", "none,batch")
+    with pytest.raises(InputError, match=r"SBATCH_PARTITION: 'none' found; allowed: batch$"):
+        learn.facts_of_cluster()
+
+
+def test_slurm_and_modules_are_asked_without_a_job(answers, monkeypatch):
     facts = learn.facts_of_cluster()
     assert [partition.name for partition in facts.partitions] == ["batch", "debug"]
     shape = NodeShape(2, 2, 1, 6026)
@@ -480,10 +507,10 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])
     monkeypatch.setenv("LMOD_CMD", "/lmod")
     monkeypatch.setattr("os.access", lambda *_: True)
-    del answers[assoc]
+    del answers[ASSOCIATIONS]
     facts = learn.facts_of_cluster()
     assert (facts.modules_system, facts.accounts) == ("lmod", [])
-    del answers["scontrol --oneliner show node"]
+    del answers["scontrol --all --oneliner show node"]
     with pytest.raises(MachineError, match=r"show node: no answer$"):
         learn.facts_of_cluster()
     # If nodes are private data, slurmctld refuses to show them to users (PRIVATE_DATA_NODES in its
