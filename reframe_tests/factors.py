@@ -403,9 +403,12 @@ def changes_within_jobs(name: str) -> bool:
 
 def why_too_many_nodes(machine: Machine, targets: int) -> str | None:
     """Return why a machine cannot have `targets` target nodes; None if its site file allows it."""
+    origins = plural(machine.origins.nodes, "origin")
     if targets + machine.origins.nodes > MAX_NODES:
-        origins = plural(machine.origins.nodes, "origin")
         return f"{plural(targets, 'target')} and {origins} are more than {MAX_NODES} nodes"
+    if machine.nodes is not None and targets + machine.origins.separate_nodes > machine.nodes:
+        words = f"{plural(targets, 'target')} and {origins}"
+        return f"{words} are more than `nodes` of site/{machine.name}.yaml: {machine.nodes}"
     if targets > 1 and machine.origins.policy == "same_host":
         return f"origins and target of {machine.name} share one host (origins.policy: same_host)"
     return None

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 _SYSTEMS_WITHOUT_LIST = ("nomod", "spack")
 #: Variables of the mixin that are fields of a block's plan.
 _PLAN_FIELDS = ("case", "block", "nimc_dir", "nodelist")
+#: Variables of the mixin that are numbers -> their least values.
+_LEAST_VALUES = {"pairs": 1, "warmups": 0, "retries": 0, "rest_s": 0, "run_timeout_s": 1}
 #: Variables of the mixin that are limits of a run's acceptance.
 _LIMIT_FIELDS = (*DISTURBANCE_LIMITS, "min_share", "retries", "ready_rows", "run_timeout_s")
 
@@ -196,8 +198,6 @@ class NimcMixin(LayoutMixin):
     @run_after("init")
     def check_variables(self) -> None:
         """Complete the variables. Raises ReframeError with the name of an invalid variable."""
-        if self.better not in ("", "lower", "higher"):
-            raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
         if self.workload:
             try:
                 self.descr = self.descr or f"{load_workload(self.workload).title} under RDMA writes"
@@ -208,12 +208,6 @@ class NimcMixin(LayoutMixin):
                 raise ReframeError(f"{self.name}: runs nothing (a CompileOnlyRegressionTest)")
             # A check's name may have parameters: `x %threads=2`. The name of a case is a file name.
             self.case = self.case or re.sub(r"[^\w.@=+-]+", "_", self.name)
-        unknown = [arm for arm in self.arms if arm not in ARMS]
-        if unknown or (self.arms and BASELINE not in self.arms):
-            raise ReframeError(
-                f"{self.name}.arms: {','.join(self.arms)} found; allowed: 'off' and any of"
-                f" {', '.join(ARMS)}"
-            )
         self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
         environs = getattr(self, "valid_prog_environs", None)
         self.valid_prog_environs = environs or list(self.default_environs)
@@ -226,14 +220,31 @@ class NimcMixin(LayoutMixin):
         )
         self.local = self.local or self._only_reads_outputs
 
+    # After a fault in a hook of `init`, ReFrame would skip the check, and its session would pass.
+    @run_after("setup")
+    def require_valid_variables(self) -> None:
+        """Raise ReframeError with the name of an invalid variable."""
+        if self.better not in ("", "lower", "higher"):
+            raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
+        unknown = [arm for arm in self.arms if arm not in ARMS]
+        if unknown or (self.arms and BASELINE not in self.arms):
+            raise ReframeError(
+                f"{self.name}.arms: {','.join(self.arms)} found; allowed: 'off' and any of"
+                f" {', '.join(ARMS)}"
+            )
+        if Path(self.case).name != self.case:
+            raise ReframeError(f"{self.name}.case: {self.case!r} found; allowed: a file name")
+        for name, least in _LEAST_VALUES.items():
+            if (value := getattr(self, name)) < least and not (name == "pairs" and self.block_file):
+                raise ReframeError(f"{self.name}.{name}: {value:g} found; allowed: from {least}")
+
     @run_after("setup")
     def learn_machine(self) -> None:
         """Read the site file, and split the cores between application and origin."""
         try:
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
-            if reason := why_too_many_nodes(self.machine, int(getattr(self, "nodes", 1))):
-                raise variable_fault(self, "nodes", f"{reason}; allowed: fewer")
+            self.require_nodes()
             notes = self.notes
             self.split_cores()
             # These notes are dropped, since `with_starts` calls `split_cores` again for each start.
@@ -242,6 +253,11 @@ class NimcMixin(LayoutMixin):
             raise ReframeError(str(error)) from None
         if not self.arms:
             self.arms = standard_arms(same_host=self.machine.origins.policy == "same_host")
+
+    def require_nodes(self) -> None:
+        """Raise InputError if the machine has fewer nodes than targets and origins."""
+        if reason := why_too_many_nodes(self.machine, int(getattr(self, "nodes", 1))):
+            raise variable_fault(self, "nodes", f"{reason}; allowed: fewer")
 
     @run_after("setup")
     def start_scripts_with_blanks(self) -> None:
@@ -308,6 +324,7 @@ class NimcMixin(LayoutMixin):
             if decided_plan.n_origins != origins.nodes:
                 self.machine = self.machine.with_origins(decided_plan.n_origins)
                 origins = self.machine.origins
+                self.require_nodes()
             plan = self._completed_plan(decided_plan)
             writes = [treatment.writes for treatment in plan.treatments if treatment.writes]
             for injector in {row.injector for row in writes}:
@@ -317,7 +334,12 @@ class NimcMixin(LayoutMixin):
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
             submit_as_written(self)
-            self.job.options += options.job_options(origins, self.core_spec, self.nodelist)
+            # Options that follow `#SBATCH hetjob` hold for the origins only, so those that users
+            # give with -J, which ReFrame would write last, come before it.
+            given_options = self.job.cli_options[:]
+            self.job.cli_options.clear()
+            own_options = options.job_options(origins, self.core_spec, self.nodelist)
+            self.job.options += [*given_options, *own_options]
             self.env_vars |= options.STEP_ENVIRONMENT
         else:
             # The job ends with its shell, so the shell waits until the conductor has cleaned up.

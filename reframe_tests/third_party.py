@@ -229,8 +229,13 @@ class OutputReader:
         functions = {**(getattr(check, "perf_patterns", None) or {}), **check.perf_variables}
         name = check.figure or next(iter(functions), "")
         if name not in functions:
-            allowed = ", ".join(functions) or "none, the check has no performance function"
-            raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
+            if not functions:
+                raise ReframeError(
+                    f"{check.name}: has no performance function; allowed: at least one"
+                )
+            raise ReframeError(
+                f"{check.name}.figure: {name!r} found; allowed: {', '.join(functions)}"
+            )
         _, lower, upper, unit = internals.reference(check, name)
         factor, unit = units.si_factor(getattr(functions[name], "unit", unit) or "")
         direction_and_source = better_direction(check.better, lower, upper, unit)

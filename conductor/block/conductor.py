@@ -106,12 +106,16 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
         await warm_up(runner, store, rates)
         for pair in range(plan.pairs):
             for position, treatment in enumerate(plan.order(earlier_pairs + pair)):
-                await repeat_until_accepted(
+                sample = await repeat_until_accepted(
                     Run(treatment=treatment, pair=pair, position=position, attempt=0),
                     runner,
                     store,
                     rates,
                 )
+                if not plan.warmups and (pair, position) == (0, 0):
+                    require_length(
+                        sample, runner, "make a warm-up run, in which runs are lengthened"
+                    )
 
 
 async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
@@ -123,10 +127,10 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
     plan = runner.plan
     earlier_blocks = read_notes(plan.logs.parent, length.FILE, length.Lengthening)
     runner.doublings = max((block.doublings for block in earlier_blocks), default=0)
-    shortest_s, need = runner.shortest_run()
+    shortest_s, _ = runner.shortest_run()
     warmups_left = plan.warmups
     pair = -1  # the pairs that count are numbered from 0
-    while warmups_left:
+    while warmups_left > 0:
         run = Run(treatment=plan.baseline, pair=pair, position=0, attempt=0, warmup=True)
         sample = await repeat_until_accepted(run, runner, store, rates)
         warmups_left -= 1
@@ -140,12 +144,20 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
         warmups_left = 1
         if runner.doublings > len(plan.baseline.longer):
             variable = plan.lengthened_by
-            advice = f"set {variable} higher" if variable else _LARGER_PROBLEM
-            raise BlockError(
-                "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, but {need}; {advice}"
+            require_length(
+                sample, runner, f"set {variable} higher" if variable else _LARGER_PROBLEM
             )
     if runner.doublings:
         write_note(plan.logs, length.FILE, {"doublings": runner.doublings})
+
+
+def require_length(sample: Sample, runner: BlockRunner, advice: str) -> None:
+    """Raise BlockError, with this advice, if a run is shorter than enough rows of the writers."""
+    shortest_s, need = runner.shortest_run()
+    if sample.elapsed_s < shortest_s:
+        raise BlockError(
+            "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, but {need}; {advice}"
+        )
 
 
 async def repeat_until_accepted(

@@ -2,10 +2,10 @@
 
 A row is a writer's report for an interval. Most writers report one row a second. If a run is
 shorter than two rows, each of its rows may also cover time before or after the run. So the
-conductor lengthens the runs of a block until two rows fit into the last warm-up, if there is one.
-It doubles the length, so that most blocks and nights of a case get the same length. If devices
-update their byte counters rarely, a run must also be so long that a late update hardly changes the
-count. All functions are pure.
+conductor lengthens the runs of a block until two rows fit into the last warm-up. If there is no
+warm-up, a block whose first run is too short ends. The conductor doubles the length, so that most
+blocks and nights of a case get the same length. If devices update their byte counters rarely, a run
+must also be so long that a late update hardly changes the count. All functions are pure.
 """
 
 from __future__ import annotations

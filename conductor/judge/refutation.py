@@ -18,7 +18,7 @@ from records.units import percentage
 #: a device also carries a little other traffic.
 _SILENT_SHARE = 0.05
 #: A writer's own report is refuted if less than this share of the spans show new bytes in the
-#: target's memory.
+#: target's memory, or if no span does although several messages were due.
 _LEAST_WRITTEN_SHARE = 0.1
 #: A pause is allowed if it is no longer than this many messages take.
 _PAUSE_MESSAGES = 3
@@ -41,7 +41,10 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
             f" {allowed_s:.1f} s"
         )
     written = sum(span.amount > 0 for span in spans)
-    if writer.meter.in_memory and len(spans) * _LEAST_WRITTEN_SHARE > max(written, 1):
+    is_silent = written == 0 and len(spans) > 1
+    is_silent &= sum(span.length_s for span in spans) > _PAUSE_MESSAGES * message_s
+    is_rare = len(spans) * _LEAST_WRITTEN_SHARE > max(written, 1)
+    if writer.meter.in_memory and (is_silent or is_rare):
         yield (
             f"writer {writer.number} was seen to write in {written} of {len(spans)} readings of the"
             " target's memory"

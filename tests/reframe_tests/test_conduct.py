@@ -87,7 +87,7 @@ def short_folder():
         # The target and both origins are nodes of one allocation, and each node gets one task.
         (
             {"policy": "same_job", "nodes": 2},
-            {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--no-requeue"},
+            {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--no-requeue", "--time=0:09:00"},
         ),
         # The origins are nodes of a second component of the job. The options of the first component
         # do not hold for the second component.
@@ -97,6 +97,7 @@ def short_folder():
                 "--ntasks=1",
                 "--nodes=1",
                 "--no-requeue",
+                "--time=0:09:00",
                 "hetjob",
                 "--nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive"
                 " --partition=origin",
@@ -109,13 +110,15 @@ def test_a_job_asks_for_the_nodes_and_tasks_of_both_roles(tmp_path, short_folder
     (short_folder / "machine.yaml").write_text(yaml.safe_dump({"origins": origins}))
     (tmp_path / "tmp").mkdir()
     variables = {"NIMC_MINICLUSTER": str(short_folder), "TMPDIR": str(tmp_path / "tmp")}
-    words = ("minicluster", "stream", "--dry-run")
+    words = ("minicluster", "stream", "--dry-run", "-Jtime=0:09:00")
     succeeded(reframe(tmp_path, *words, name="stream_quick", **variables))
     # ReFrame's default settings would create a log file there before ReFrame reads its
     # configuration.
     assert not list((tmp_path / "tmp").glob("rfm-*"))
     (script,) = tmp_path.glob("stage/*/*/*/stream_quick/rfm_job.sh")
     text = script.read_text()
+    # What users give with -J holds for the targets, which are in the first component.
+    assert "time" not in text.partition("hetjob")[2]
     assert lines <= {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#S" in line}
     # Some sites submit jobs with --export=NONE, and steps would inherit this option. The variable
     # prevents this.

@@ -159,3 +159,18 @@ def test_reserved_cores_and_core_spec_together_leave_a_core() -> None:
     assert factors.app_cores(ALLOWED, reserved_cores=32, core_spec=31) == 1
     with pytest.raises(InputError, match="reserved_cores: 32, and core_spec: 32 found; allowed: "):
         factors.app_cores(ALLOWED, reserved_cores=32, core_spec=32)
+
+
+@pytest.mark.parametrize(
+    ("policy", "targets", "reason"),
+    [
+        ("hetjob", 2, None),
+        ("hetjob", 3, "3 targets and 2 origins are more than `nodes` of site/m.yaml: 4"),
+        ("same_host", 1, None),
+    ],
+)
+def test_a_job_takes_no_more_nodes_than_the_site_file_states(
+    policy: str, targets: int, reason: str | None
+) -> None:
+    here = machine(nodes=4, origins={"policy": policy, "nodes": 2})
+    assert factors.why_too_many_nodes(here, targets) == reason

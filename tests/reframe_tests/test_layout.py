@@ -181,6 +181,12 @@ REFUSED = [
     ("hpccg", {"working_set": "40GB", "layout_cores": 1}, "working_set: 40GB found; 99897344 poi"),
     ("cns", {"cells": 4}, "cells: 4 found; allowed: numbers from 8"),
     ("stream", {"direction": "both", "injector": "ucx"}, "it has no direction both; allowed: mpi"),
+    ("stream", {"arms": ["of", "on"]}, ".arms: of,on found; allowed: 'off' and any of"),
+    ("stream", {"better": "most"}, ".better: 'most' found; allowed: lower, higher"),
+    ("stream", {"case": "a/b"}, ".case: 'a/b' found; allowed: a file name"),
+    ("stream", {"pairs": 0}, ".pairs: 0 found; allowed: from 1"),
+    ("stream", {"warmups": -1}, ".warmups: -1 found; allowed: from 0"),
+    ("stream", {"run_timeout_s": 0.0}, ".run_timeout_s: 0 found; allowed: from 1"),
 ]
 
 
@@ -195,8 +201,10 @@ def test_settings_that_a_machine_or_an_injector_does_not_support_are_refused(tmp
             text += f"    {name} = {value!r}\n"
     (tmp_path / "checks.py").write_text(text)
     done = reframe(tmp_path, "localhost", tmp_path / "checks.py", *DRY, name="refused.*")
+    assert done.returncode == 1
     for number, (*_, refusal) in enumerate(REFUSED):
         assert refusal in " ".join(done.stdout.split()), number
+    assert "skipping test" not in done.stdout
 
 
 def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):

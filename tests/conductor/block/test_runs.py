@@ -20,7 +20,12 @@ from conductor.block import application
 from conductor.block.allocation import Allocation
 from conductor.block.alone_rates import AloneRates, MeasuredRates, row_interval_s
 from conductor.block.application import LeadIn, Run, RunFiles
-from conductor.block.conductor import repeat_until_accepted, stop_if_all_rejected, warm_up
+from conductor.block.conductor import (
+    repeat_until_accepted,
+    require_length,
+    stop_if_all_rejected,
+    warm_up,
+)
 from conductor.block.hub import AgentGoneError, WriterState
 from conductor.block.readers import Fom, FomError, Readers, ToolError
 from conductor.block.runs import (
@@ -781,6 +786,14 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
     store = Store(tmp_path, "stream")
     sample = asyncio.run(repeat_until_accepted(run, runner, store, Rates()))
     assert ((sample.attempt, sample.outcome), remeasured_writes) == (last, [WRITES] * times)
+
+
+def test_without_a_warm_up_the_first_run_must_be_long_enough(tmp_path):
+    runner, _ = block(tmp_path, Hub())
+    runner.rate_row_interval_s = 0.45
+    require_length(SimpleNamespace(elapsed_s=0.9), runner, "wait")
+    with pytest.raises(BlockError, match=r"a run takes 0\.89 s, but 2 rows .* take 0\.9 s; wait"):
+        require_length(SimpleNamespace(elapsed_s=0.89), runner, "wait")
 
 
 @pytest.mark.parametrize("lengths", [3, 1])

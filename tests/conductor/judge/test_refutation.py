@@ -69,7 +69,17 @@ def test_silence_of_a_writer_refutes_its_report(series: Series, reason: str | No
 
 @pytest.mark.parametrize(
     ("shown", "quarters", "is_accepted"),
-    [(20, 20, True), (2, 20, True), (1, 20, False), (0, 20, False), (0, 10, True), (0, 11, False)],
+    [
+        (20, 20, True),
+        (2, 20, True),
+        (1, 20, False),
+        (0, 20, False),
+        (1, 10, True),
+        (1, 11, False),
+        (0, 3, False),
+        (1, 3, True),
+        (0, 1, True),  # a single reading may fall between two messages
+    ],
 )
 def test_memory_that_nothing_overwrites_refutes_the_writer(
     shown: int, quarters: int, is_accepted: bool
