@@ -26,6 +26,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.fields import make_convertible
+from reframe.core.logging import getlogger
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
@@ -472,13 +473,21 @@ class NimcMixin(LayoutMixin):
 
     @run_before("performance")
     def report_samples(self) -> None:
-        """Report typical runs, slowdowns and their cost, writers' rates, and rejected runs."""
+        """Report typical runs, slowdowns and their cost, writers' rates, and rejected runs.
+
+        Without a campaign, verdicts and caveats are printed too, since there is no report.
+        """
         if self.is_dry_run() or self._only_reads_outputs:
             return
         from analysis.effects.annotations import reference_bounds
         from analysis.effects.estimate import reported_figures, results
 
-        for row in results(self._block_samples()):
+        rows = results(self._block_samples())
+        if not self.block_file:
+            verdicts = [f"{row.arm}: {row.verdict}" for row in rows if row.role == "effect"]
+            for line in dict.fromkeys([*verdicts, *(note for row in rows for note in row.notes)]):
+                getlogger().info(f"{self.name}: {line}")
+        for row in rows:
             for name, (value, unit) in reported_figures(row).items():
                 if value is not None:
                     function = sn.make_performance_function(lambda value=value: value, unit)

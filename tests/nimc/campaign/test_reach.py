@@ -90,6 +90,16 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
         assert loss is not None
         assert loss * 0.03 <= math.log(1.5)
         assert case.pairs_for_none <= cap
+    runs = {case.case: len(case.treatments) for case in planned.cases}
+    assert simulated_cases(name, machine) == {(case.family, runs[case.case]) for case in can_show}
+
+
+def simulated_cases(name: str, machine: str) -> set[tuple[int, int]]:
+    """Return questions and runs a pair of the simulated cases in the table of docs/evidence.md."""
+    words = {"example_slurm": "cluster", "localhost": "one host"}[machine]
+    text = (ROOT / "docs" / "evidence.md").read_text()
+    rows = re.findall(rf"^\| {name} \| {words} \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    return {(int(questions), int(runs)) for questions, runs in rows}
 
 
 @pytest.mark.parametrize(

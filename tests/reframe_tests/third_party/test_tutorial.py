@@ -37,7 +37,9 @@ def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
     settings["retries"] = 10
     settings["nimc_dir"] = tmp_path / "run"
     files = (tmp_path / "settings.py", tmp_path / "mine.py")
-    succeeded(reframe(tmp_path, *files, "-r", name="contended", settings=settings))
+    done = reframe(tmp_path, *files, "-r", name="contended", settings=settings)
+    succeeded(done)
+    assert "contended: writers went through shared memory on one host: emulation" in done.stdout
     kept = [
         sample
         for sample in samples_of(tmp_path / "run", "contended")
