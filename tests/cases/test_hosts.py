@@ -660,6 +660,7 @@ def test_outputs_of_slurm_may_begin_with_a_banner(monkeypatch):
 # Jobs and nodes.
 
 
+@pytest.mark.slow
 def test_nodes_are_looked_at_with_reframe_s_scheduler_squeue_too(cluster):
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"

@@ -51,6 +51,7 @@ def test_made_runs(first: int, tmp_path: Path) -> None:
         _assert_golden(str(number), made_run(tmp_path, number))
 
 
+@pytest.mark.slow
 def test_exit_codes(tmp_path: Path) -> None:
     assert dict(exit_codes(tmp_path)) == _GOLDEN["exit_codes"]
 

@@ -66,6 +66,7 @@ def test_a_mistake_is_one_line_that_begins_with_its_location(
     assert command.refused("model", *words).startswith(text)
 
 
+@pytest.mark.slow
 def test_fit_writes_a_model_that_predict_reads(command, folder):
     fitted = folder / "fitted.json"
     document = command.json("model", "fit", "sweep.json", "-o", fitted)
@@ -171,6 +172,7 @@ def test_advice_marks_the_placements_that_were_measured(command, model_file):
     assert command.refused(*words[:-1], 19).startswith("--cores: 19 found; allowed: 1 to 18")
 
 
+@pytest.mark.slow
 def test_evaluate_fits_a_model_and_shows_its_errors(command):
     document = command.json("model", "evaluate", "sweep.json")
     assert list(document["errors"]) == ["fitted", "cores held out", "placements held out"]

@@ -23,6 +23,7 @@ def figure(text: str, before: str, after: str = "") -> tuple[float, ...]:
     return tuple(map(float, numbers))
 
 
+@pytest.mark.slow
 def test_terminal_page_json_and_advice_show_the_same_slowdown(tmp_path, command):
     # Runs drift, and some are much slower. So mean, typical run and medians differ.
     case = replace(STREAM, noise=0.02, pair_noise=0.2)
@@ -63,6 +64,7 @@ def test_terminal_page_json_and_advice_show_the_same_slowdown(tmp_path, command)
     assert advised in " ".join(command("advise", run).split())
 
 
+@pytest.mark.slow
 def test_a_figure_of_runs_is_their_median_and_their_spread_everywhere(tmp_path, command):
     """The median is not computed from baseline and slowdown.
 

@@ -29,6 +29,7 @@ def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
     return [_run(folder / f"{effect}-{n}", effect, seed + n, pairs=6) for n in range(7)]
 
 
+@pytest.mark.slow
 def test_two_nights_differ_but_no_change_is_named(tmp_path, command):
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
     out = command("compare", old, new)

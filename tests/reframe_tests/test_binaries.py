@@ -221,6 +221,7 @@ def test_a_build_that_fails_is_not_replaced_by_another_program(tmp_path, set_up)
     assert not (tmp_path / "run" / "samples" / "hpccg_quick.jsonl").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_program_that_the_site_file_names_needs_no_spack(tmp_path, exists):
     """The settings of the machine have no environment of wheels.

@@ -190,6 +190,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_settings_that_a_machine_or_an_injector_does_not_support_are_refused(tmp_path):
     text = (
         "import reframe as rfm\n"

@@ -54,6 +54,7 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(membench_sanitiz
             assert result["stores"] == (stores if isa != "portable" else "cached")
 
 
+@pytest.mark.slow
 def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
     """The disassembler shows the stores that bypass the caches; all have the set's width."""
     if platform.machine() != "x86_64" or shutil.which("objdump") is None:
@@ -130,6 +131,7 @@ SOURCE_FAULTS = {
 ONE_OR_MANY_PASSES = ("-s", "64KiB", "-d", 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", SOURCE_FAULTS.values(), ids=list(SOURCE_FAULTS))
 def test_a_fault_in_the_source_is_found(membench_changed, fault):
     program = membench_changed({fault.file: fault.changes})
@@ -137,6 +139,7 @@ def test_a_fault_in_the_source_is_found(membench_changed, fault):
         refused(ran(program, kernel, "-n", 1, *ONE_OR_MANY_PASSES), fault.message)
 
 
+@pytest.mark.slow
 def test_pages_of_threads_that_are_not_bound_may_be_on_any_node(membench_changed):
     fault = SOURCE_FAULTS["pages"]
     program = membench_changed({fault.file: fault.changes})

@@ -19,6 +19,7 @@ def huge_b(pid):
     return sum(1024 * int(row.split()[1]) for row in rows if row.startswith("AnonHugePages"))
 
 
+@pytest.mark.slow
 def test_membench_gets_transparent_huge_pages(membench):
     """Linux counts the huge pages of the whole process; membench does not read this count."""
     if not THP.exists() or "[never]" in THP.read_text():

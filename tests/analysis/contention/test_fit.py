@@ -55,6 +55,7 @@ def errors_percent(truth, model):
     return 100 * float(np.mean(comp)), 100 * float(np.mean(comm))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [[100], pytest.param(range(10), marks=pytest.mark.long)])
 def test_published_models_are_found_in_noisy_sweeps(seeds):
     """docs/evidence.md has the mean errors over ten seeds, 0.43 % and 0.48 %."""

@@ -39,6 +39,7 @@ def test_published_machine():
         assert "var(--" in figure
 
 
+@pytest.mark.slow
 def test_measurements_and_their_errors():
     truth = evaluate.load_published("henri")
     measured = dataclasses.replace(noisy_sweep(truth, 0, 0.01), notes=["nodes are <emulated>"])

@@ -234,6 +234,7 @@ def test_a_history_of_thirty_nights_or_more_gives_their_correlation() -> None:
     assert correlation_of_history([]) is None
 
 
+@pytest.mark.slow
 def test_the_last_200_nights_of_a_history_count() -> None:
     series = correlated_nights(np.random.default_rng(14), 0.3, 2, 300).tolist()
     assert correlation_of_history(series).history_nights == 200

@@ -132,6 +132,7 @@ def test_a_case_has_the_causes_of_its_working_sets(shown, word):
     assert cause(pl.DataFrame(rows)) == word
 
 
+@pytest.mark.slow
 def test_the_page_names_the_cause_and_draws_the_map(tmp_path):
     run = load_run(made_run(tmp_path))
     rows = answer(CAUSES, run).to_dicts()

@@ -165,6 +165,7 @@ def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
     assert "Traceback" not in run.err
 
 
+@pytest.mark.slow
 def test_a_job_that_is_started_again_adds_no_samples(block):
     """Samples with the same keys would make the run invalid."""
     first = block(command=["cat", str(MELT)]).done()

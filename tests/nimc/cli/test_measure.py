@@ -260,6 +260,7 @@ _README_COMMANDS = re.findall(
 )
 
 
+@pytest.mark.slow
 def test_the_command_of_readme_is_measured_as_printed_there(nimc: Nimc) -> None:
     (line,) = _README_COMMANDS
     command_name, *words = shlex.split(line)

@@ -267,6 +267,7 @@ def test_each_failing_case_is_reported_without_a_traceback(nimc):
     assert nimc.header()["finished_s"] is None
 
 
+@pytest.mark.slow
 def test_a_run_without_samples_names_why_each_case_failed(nimc, command):
     nimc.write_two_cases()
     _, err = nimc.ended(faults="die", code=3)

@@ -96,12 +96,14 @@ def test_reframe_runs_both_classes_and_compiles_one_with_mpicc(folder: Path) -> 
     assert "mpicc ring.c" in script.read_text()
 
 
+@pytest.mark.slow
 def test_a_hook_of_the_class_overrides_a_hook_of_its_check(folder: Path) -> None:
     with (folder / "mine.py").open("a") as file:
         file.write(CLASS_WITH_HOOK)
     assert listed_checks(folder, "contended_hook") == ["contended_hook"]
 
 
+@pytest.mark.slow
 def test_the_pages_campaign_has_a_case_for_each_value_of_its_variable(folder: Path) -> None:
     (campaign,) = code_blocks("yaml")
     (folder / "campaign.yaml").write_text(campaign)
@@ -117,5 +119,6 @@ def test_the_pages_campaign_has_a_case_for_each_value_of_its_variable(folder: Pa
     assert plan.settings == {"num_tasks": 1, "figure": "triad_bw", "num_cpus_per_task": 2}
 
 
+@pytest.mark.slow
 def test_reframe_finds_the_campaigns_check_by_the_pattern_of_its_command(folder: Path) -> None:
     assert listed_checks(folder, "contended(%.*)?") == ["contended"]
