@@ -214,7 +214,9 @@ def target_of(
                 return partition, f"{position} of {options.PARTITION_VARIABLE}"
         names = ", ".join(partition.name for partition in partitions)
         raise InputError(f"{options.PARTITION_VARIABLE}: {first_name!r} found; allowed: {names}")
-    accounts = options.option_values(requirements, "account") or accounts
+    # Slurm stores names of accounts in lower case, and reads them in any.
+    account = [name.lower() for name in options.option_values(requirements, "account")]
+    accounts = account or accounts
     qos = options.option_values(requirements, "qos")
     usable_lists = (
         [

@@ -187,8 +187,8 @@ def partitions(
                 cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
                 cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
                 needs_reservation=fields.get("ReqResv") == "YES",
-                allowed_accounts=_names(fields, "AllowAccounts"),
-                denied_accounts=_names(fields, "DenyAccounts"),
+                allowed_accounts=_account_names(fields, "AllowAccounts"),
+                denied_accounts=_account_names(fields, "DenyAccounts"),
                 allowed_qos=_names(fields, "AllowQos"),
                 denied_qos=_names(fields, "DenyQos"),
             )
@@ -285,6 +285,11 @@ def _names(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
     """The names in a partition's list; empty for `ALL`."""
     listed = fields.get(name, "")
     return () if listed in ("ALL", "(null)") else tuple(filter(None, listed.split(",")))
+
+
+def _account_names(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The accounts in a partition's list in lower case, in which Slurm stores accounts."""
+    return tuple(account.lower() for account in _names(fields, name))
 
 
 def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:

@@ -244,11 +244,11 @@ CASES = [
     Case(
         "the user names an account that the default partition, for another account, does not admit",
         jobs_of_target,
-        ("bench", ["--partition=bench", "--account=bench", "--exclusive"], 30, []),
-        "|SBATCH_ACCOUNT=bench\n"
+        ("bench", ["--partition=bench", "--account=Bench", "--exclusive"], 30, []),
+        "|SBATCH_ACCOUNT=Bench\n"
         "PartitionName=general Default=YES AllowAccounts=proj,ops State=UP TotalNodes=600\n"
         "PartitionName=large DenyAccounts=bench,ops State=UP TotalNodes=600\n"
-        "PartitionName=bench AllowAccounts=bench State=UP TotalNodes=30",
+        "PartitionName=bench AllowAccounts=BENCH State=UP TotalNodes=30",
     ),
     # Since Slurm 23.02, accounts below an allowed one are admitted too (part_policy_valid_acct() of
     # partition_mgr.c).
