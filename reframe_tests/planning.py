@@ -264,6 +264,8 @@ def _writes(
     rate_share = share_of(levels["rate"])
     buffer_node = _buffer_node(levels, machine)
     message_b, footprint_b = _sizes(injector, levels, machine)
+    for name, size_b in (("message", message_b), ("footprint", footprint_b)):
+        _require_fit(name, levels[name], size_b, machine)
     return Writes(
         injector=injector.name,
         message_b=message_b,
@@ -393,6 +395,14 @@ def _sizes(
         why = f"it is {footprint_b} B, with {injector.name}; allowed: {allowed}"
         raise InputError(f"footprint: {footprint} found; {why}")
     return message_b, footprint_b
+
+
+def _require_fit(name: str, level: Level, size_b: int | None, machine: Machine) -> None:
+    """Raise InputError if a size exceeds the memory of a node, as far as both are known."""
+    memory_b = machine.node_facts().memory_b
+    if size_b is not None and memory_b is not None and size_b > memory_b:
+        allowed = f"at most the memory of a node of {machine.name}, {memory_b} B"
+        raise InputError(f"{name}: {level} found; it is {size_b} B; allowed: {allowed}")
 
 
 def _message_b(injector: Injector, message: str, machine: Machine) -> int:

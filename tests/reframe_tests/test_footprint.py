@@ -118,6 +118,24 @@ def test_a_message_beyond_the_caches_may_be_more_than_perftest_allows():
     assert message_b("256KiB", "2*llc") == 256 * KIB  # as the message advises
 
 
+@pytest.mark.parametrize(
+    ("injector", "footprint", "message", "fault"),
+    [
+        ("mpi_put", "auto", "65GiB", "message: 65GiB found; it is 69793218560 B; allowed: at most"),
+        (
+            "perftest",
+            "65GiB",
+            "1GiB",
+            "footprint: 65GiB found; .* memory of a node .*, 68719476736",
+        ),
+    ],
+)
+def test_writes_do_not_exceed_the_memory_of_a_node(injector, footprint, message, fault):
+    """A node has 64 GiB."""
+    with pytest.raises(InputError, match=fault):
+        writes(injector, footprint, message)
+
+
 def test_a_footprint_is_refused_for_an_injector_that_cannot_take_one(monkeypatch):
     monkeypatch.setattr(INJECTORS["ucx"], "footprint_by", None)
     fault = (
