@@ -236,7 +236,7 @@ class NimcMixin(LayoutMixin):
         if Path(self.case).name != self.case:
             raise ReframeError(f"{self.name}.case: {self.case!r} found; allowed: a file name")
         for name, least in _LEAST_VALUES.items():
-            if (value := getattr(self, name)) < least and not (name == "pairs" and self.block_file):
+            if (value := getattr(self, name)) < least:
                 raise ReframeError(f"{self.name}.{name}: {value:g} found; allowed: from {least}")
 
     @run_after("setup")

@@ -130,7 +130,7 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
     shortest_s, _ = runner.shortest_run()
     warmups_left = plan.warmups
     pair = -1  # the pairs that count are numbered from 0
-    while warmups_left > 0:
+    while warmups_left:
         run = Run(treatment=plan.baseline, pair=pair, position=0, attempt=0, warmup=True)
         sample = await repeat_until_accepted(run, runner, store, rates)
         warmups_left -= 1

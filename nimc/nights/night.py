@@ -137,7 +137,7 @@ class NightRun:
     def _while_another_runs(self, other_process: str) -> Summary:
         """Return the summary of this start, while another process runs the campaign as a night.
 
-        It is written and sent only if that process runs another night: each night has one summary.
+        It is written and sent only if this night has no summary yet, so nothing measured is lost.
         """
         not_run = replace(
             self._begun_summary(None),
@@ -145,10 +145,9 @@ class NightRun:
             reason=f"another nimc (process {other_process or 'unknown'}) runs a night of"
             f" {self.name} on {self.machine}",
         )
-        with suppress(InputError, OSError):
-            if summary.load(self.path).finished_s is None:
-                self.log(f"night {self.night}: {not_run.outcome}: {not_run.reason}")
-                return not_run
+        if self.path.exists():
+            self.log(f"night {self.night}: {not_run.outcome}: {not_run.reason}")
+            return not_run
         return self._end(not_run)
 
     def _run(self) -> Summary:

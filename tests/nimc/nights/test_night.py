@@ -207,6 +207,12 @@ def test_a_second_start_of_a_night_in_progress_leaves_it_alone(box: Box) -> None
     status, _, err = box.run(*options)
     assert (status, json.loads(message.read_text())["outcome"]) == (0, "not run")
     assert len(box.summaries()) == 2
+    # A summary of tonight, such as that of an earlier start, is kept.
+    message.unlink()
+    before = {path: path.read_bytes() for path in box.summaries()}
+    assert box.run(*options)[0] == 0
+    assert {path: path.read_bytes() for path in box.summaries()} == before
+    assert not message.exists()
     night.terminate()
     night.communicate(timeout=300)
 
