@@ -53,9 +53,10 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
     nodes = variable(int, value=1)
     ranks_per_node = variable(int, value=0)
 
-    @run_after("init")
+    # ReFrame lists no check that is skipped after `init`.
+    @run_after("setup")
     def require_command(self):
-        """Skip the check if there is no command to run."""
+        """Skip the check, with a line, if there is no command to run."""
         self.skip_if(not self.command, "the variable 'command' names no program")
 
     @run_after("setup")

@@ -203,6 +203,10 @@ def test_each_repetition_starts_the_launcher(tmp_path: Path) -> None:
     assert times == ["2", "4", "8", "16", "32", "64"]
 
 
-def test_no_check_runs_without_a_command(tmp_path: Path) -> None:
-    done = reframe(tmp_path, "localhost", "command", "--dry-run")
-    assert "Ran 0/0 test case(s)" in done.stdout
+def test_a_check_without_a_command_is_skipped_with_a_line_that_names_the_variable(
+    tmp_path: Path,
+) -> None:
+    output = succeeded(reframe(tmp_path, "localhost", "command", "-r", "-p", "wheels"))
+    (line,) = [line for line in output.splitlines() if "SKIP" in line]
+    assert "'command'" in line
+    assert "1 skipped" in output
