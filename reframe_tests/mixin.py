@@ -197,16 +197,12 @@ class NimcMixin(LayoutMixin):
         return super().__new__(cls, *arguments, **options)
 
     @run_after("init")
-    def check_variables(self) -> None:
-        """Complete the variables. Raises ReframeError with the name of an invalid variable."""
+    def complete_variables(self) -> None:
+        """Complete the variables."""
         if self.workload:
-            try:
+            with suppress(InputError):  # `require_valid_variables` reports it
                 self.descr = self.descr or f"{load_workload(self.workload).title} under RDMA writes"
-            except InputError as error:
-                raise ReframeError(f"{self.name}.{error}") from None
         else:
-            if isinstance(self, rfm.CompileOnlyRegressionTest):
-                raise ReframeError(f"{self.name}: runs nothing (a CompileOnlyRegressionTest)")
             # A check's name may have parameters: `x %threads=2`. The name of a case is a file name.
             self.case = self.case or re.sub(r"[^\w.@=+-]+", "_", self.name)
         self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
@@ -224,7 +220,14 @@ class NimcMixin(LayoutMixin):
     # After a fault in a hook of `init`, ReFrame would skip the check, and its session would pass.
     @run_after("setup")
     def require_valid_variables(self) -> None:
-        """Raise ReframeError with the name of an invalid variable."""
+        """Raise ReframeError with the name of an invalid variable, or of a missing function."""
+        if self.workload:
+            try:
+                load_workload(self.workload)
+            except InputError as error:
+                raise ReframeError(f"{self.name}.{error}") from None
+        else:
+            third_party.require_readable(self, NimcMixin)
         if self.better not in ("", "lower", "higher"):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
         unknown = [arm for arm in self.arms if arm not in ARMS]

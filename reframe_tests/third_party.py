@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import reframe as rfm
 import reframe.utility.osext as osext
@@ -107,6 +107,33 @@ def shared_methods(base: type, mixin: type) -> list[str]:
     return sorted(name for name in shared_names if not name.startswith(added_by_python_or_reframe))
 
 
+def require_readable(check: rfm.RegressionTest, mixin: type) -> None:
+    """Raise ReframeError if a check surely cannot read the output of a run.
+
+    A check with hooks of its own may still get its functions from one of them. Then `OutputReader`
+    finds out whether it has them.
+    """
+    if isinstance(check, rfm.CompileOnlyRegressionTest):
+        raise ReframeError(f"{check.name}: runs nothing (a CompileOnlyRegressionTest)")
+    hooks = [hook for hooks in type(check).pipeline_hooks().values() for hook in hooks]
+    if all(hasattr(mixin, hook.__name__) for hook in hooks):
+        _require_sanity_function(check)
+        _performance_functions(check)
+
+
+def _require_sanity_function(check: rfm.RegressionTest) -> None:
+    if internals.sanity_function(check) is None and not hasattr(check, "sanity_patterns"):
+        raise ReframeError(f"{check.name}: has no sanity function; allowed: one")
+
+
+def _performance_functions(check: rfm.RegressionTest) -> dict[str, Any]:
+    """Return figure -> performance function of a check. Raises ReframeError if it has none."""
+    functions = {**(getattr(check, "perf_patterns", None) or {}), **check.perf_variables}
+    if not functions:
+        raise ReframeError(f"{check.name}: has no performance function; allowed: at least one")
+    return functions
+
+
 def check_provenance(cls: type) -> dict[str, str]:
     """Return path and SHA-256 of a third-party check's file, for the provenance."""
     path = inspect.getfile(third_party_base(cls) or cls)
@@ -189,7 +216,8 @@ class OutputReader:
         """Return a note if the check accepts an empty output, and so does not verify its figures.
 
         Raises FomError if an empty output has a figure, since every run would have the same figure.
-        Raises ReframeError if it is not known which figure is the figure of merit.
+        Raises ReframeError if the check has no sanity function, or if it is not known which figure
+        is the figure of merit.
         """
         notes = []
         with self._as_job(_EMPTY_OUTPUT, _EMPTY_OUTPUT):
@@ -212,9 +240,11 @@ class OutputReader:
                 getattr(self._check, name)()
 
     def _require_sane(self) -> None:
+        check, function = self._check, internals.sanity_function(self._check)
         with _fom_errors("sanity"):
             self._run_hooks("pre_sanity")
-            check, function = self._check, internals.sanity_function(self._check)
+        _require_sanity_function(check)
+        with _fom_errors("sanity"):
             if not sn.evaluate(function(check) if function else check.sanity_patterns):
                 raise ReframeError("not passed")
 
@@ -226,13 +256,9 @@ class OutputReader:
         check = self._check
         with _fom_errors("performance"):  # hooks may read the output
             self._run_hooks("post_sanity", "pre_performance")
-        functions = {**(getattr(check, "perf_patterns", None) or {}), **check.perf_variables}
-        name = check.figure or next(iter(functions), "")
+        functions = _performance_functions(check)
+        name = check.figure or next(iter(functions))
         if name not in functions:
-            if not functions:
-                raise ReframeError(
-                    f"{check.name}: has no performance function; allowed: at least one"
-                )
             raise ReframeError(
                 f"{check.name}.figure: {name!r} found; allowed: {', '.join(functions)}"
             )

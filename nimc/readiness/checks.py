@@ -356,6 +356,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
     from reframe.utility import import_module_from_file
 
     from reframe_tests.mixin import NimcMixin
+    from reframe_tests.third_party import require_readable
 
     try:
         with temp_runtime(config, system):
@@ -375,6 +376,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
                 )
             # An instance is made, since hooks may set valid_systems and valid_prog_environs.
             instance = check(variant_num=0)
+            require_readable(instance, NimcMixin)
             environs = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
         return {"fault": _error_line(error)}

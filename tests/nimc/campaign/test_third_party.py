@@ -77,6 +77,7 @@ REFUSED = {
     "link.py:melt": (["link.py", "symbolic link"], ""),
     "third_party.py:lj": (["lj"], ""),
     "third_party.py:every": (["4 variants"], "one value"),
+    "third_party.py:unverified": (["sanity function"], "one"),
     "broken.py:melt": (["SyntaxError"], ""),
     "third_party.py:stream": (["third_party.py:stream", "name"], "a subclass"),
     "third_party.py:plain": None,
@@ -116,7 +117,7 @@ def refusal(folder: Path, check: str) -> str:
 def test_the_refusal_of_a_class_names_the_classes_that_can_be_measured(folder):
     """These classes have nimc's mixin as a base."""
     message = refusal(folder, "third_party.py:lj")
-    assert message.endswith(": every, melt, plain, stream, elsewhere")
+    assert message.endswith(": every, melt, plain, stream, elsewhere, unverified")
 
 
 def test_a_check_for_no_environment_of_the_machine_is_refused(folder):

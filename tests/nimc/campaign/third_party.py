@@ -74,3 +74,18 @@ class elsewhere(plain):
     """A check for none of the project's machines."""
 
     valid_systems = ["daint:mc"]
+
+
+class unverified_base(rfm.RunOnlyRegressionTest):
+    executable = "true"
+
+    @performance_function("ms")
+    def step(self):
+        return sn.extractsingle(r"step (\S+)", self.stdout, 1, float)
+
+
+class unverified(unverified_base, NimcMixin):
+    """A check without a sanity function."""
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]

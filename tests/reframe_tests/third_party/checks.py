@@ -141,6 +141,46 @@ class compiles_only(rfm.CompileOnlyRegressionTest, NimcMixin):
     valid_prog_environs = ["wheels"]
 
 
+class misspelled(rfm.RunOnlyRegressionTest, NimcMixin):
+    workload = "straem"
+
+
+class unverified(rfm.RunOnlyRegressionTest):
+    """A check without a sanity function."""
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]
+    executable = "true"
+
+    @performance_function("ms")
+    def step(self):
+        return sn.extractsingle(r"step (\S+)", self.stdout, 1, float)
+
+
+class without_sanity(unverified, NimcMixin):
+    pass
+
+
+class without_figure(unverified, NimcMixin):
+    @sanity_function
+    def ends_well(self):
+        return sn.assert_true(True)
+
+    step = None
+
+
+class without_sanity_in_a_hook(unverified):
+    """A check with a hook, which may have set `sanity_patterns`."""
+
+    @run_before("run")
+    def choose_options(self):
+        self.executable_opts = ["-v"]
+
+
+class hooked_without_sanity(without_sanity_in_a_hook, NimcMixin):
+    pass
+
+
 class has_our_variable(timed):
     message = variable(str, value="")
 

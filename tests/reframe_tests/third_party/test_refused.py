@@ -17,10 +17,14 @@ from tests.reframe_tests.third_party.checks import (
     contained,
     has_our_method,
     has_our_variable,
+    hooked_without_sanity,
     in_furlongs,
     inherits_our_method,
+    misspelled,
     swept,
     victim,
+    without_figure,
+    without_sanity,
 )
 
 
@@ -36,6 +40,7 @@ from tests.reframe_tests.third_party.checks import (
             "^reserved_cores: figures of merit of different numbers of cores cannot",
         ),
         (victim, {"num_tasks": 0}, "victim.num_tasks: 0 found; allowed: from 1"),
+        (hooked_without_sanity, {}, "hooked_without_sanity: has no sanity function"),
     ],
 )
 def test_a_check_that_cannot_be_measured_is_refused_before_it_runs(
@@ -48,7 +53,23 @@ def test_a_check_that_cannot_be_measured_is_refused_before_it_runs(
         check.start_conductor()
 
 
-def test_parameters_and_time_limit_of_a_check_are_used_and_a_check_without_run_is_refused(reframe):
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (compiles_only, "compiles_only: runs nothing"),
+        (misspelled, "misspelled.workload: straem found; allowed: .*stream"),
+        (without_sanity, "without_sanity: has no sanity function"),
+        (without_figure, "without_figure: has no performance function"),
+    ],
+)
+def test_a_check_that_reads_no_output_fails_at_its_setup(reframe, cls, message):
+    """After a fault in a hook of `init`, ReFrame would run no check, and its session would pass."""
+    cls()
+    with pytest.raises(ReframeError, match=message):
+        reframe(cls)
+
+
+def test_parameters_and_time_limit_of_a_check_are_used(reframe):
     # Each value of a parameter is a case. The time limit of the check becomes that of each run.
     cases = {reframe(swept, variant).case for variant in range(2)}
     assert cases == {"swept_threads=1", "swept_threads=2"}
@@ -57,8 +78,6 @@ def test_parameters_and_time_limit_of_a_check_are_used_and_a_check_without_run_i
     plan = json.loads(Path(check.stagedir, "plan.json").read_text())
     assert (plan["limits"]["run_timeout_s"], check.time_limit) == (180, None)
     assert {treatment["start"]["ranks_per_node"] for treatment in plan["treatments"]} == {3}
-    with pytest.raises(ReframeError, match="runs nothing"):
-        compiles_only()
 
 
 def test_a_variable_with_the_name_of_a_mixin_variable_is_refused():
