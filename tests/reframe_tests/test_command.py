@@ -12,7 +12,9 @@ from conductor.block.readers import FomError
 from records.checkout import ROOT, python_main
 from records.notes import Note
 from reframe_tests.workload import load_workload
-from tests.reframe_tests.reframe_call import plan_of, reframe, script, succeeded
+from tests.conductor.conftest import needs
+from tests.reframe_tests.reframe_call import plan_of, reframe, samples_of, script, succeeded
+from tests.undisturbed import VARIABLES
 
 BIN = Path(sys.executable).parent
 
@@ -210,3 +212,15 @@ def test_a_check_without_a_command_is_skipped_with_a_line_that_names_the_variabl
     (line,) = [line for line in output.splitlines() if "SKIP" in line]
     assert "'command'" in line
     assert "1 skipped" in output
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_a_block_without_a_warm_up_ends_if_its_first_run_is_too_short(tmp_path: Path) -> None:
+    """A writer of ucx reports once a second, and two reports must fit into a run of `true`."""
+    variables = settings(warmups=0, pairs=1, arms="off,aa,on", injector="ucx", **VARIABLES)
+    done = reframe(tmp_path, "localhost", "command", "-r", "-p", "wheels", settings=variables)
+    assert done.returncode == 1
+    assert re.search(r"run_too_short: a run takes 0\.\d+ s, but 2 rows .* warm-up run", done.stdout)
+    (sample,) = samples_of(next(tmp_path.glob("stage/*/*/*/command/nimc")), "command")
+    assert sample["elapsed_s"] < 2
