@@ -23,6 +23,8 @@ from records.slurm import steps
 #: Time within which agents must connect, seconds. At many sites a node runs its prolog when the
 #: first step starts on it. `srun` waits 600 s for its tasks to start, and then says why it ends.
 AGENTS_TIMEOUT_S = 660.0
+#: File in the block's logs: output of the agents. The conductor makes it before anything else.
+AGENTS_LOG = "agents.log"
 _LOOPBACK = "127.0.0.1"
 _REMEDY = "set 'interface' in the site file to a network interface that all nodes have"
 
@@ -43,7 +45,7 @@ async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterato
     except OSError as error:
         raise MachineError(f"cannot listen on {address}: {error.strerror}; {_REMEDY}") from None
     launcher = await _start_agents(plan, allocation, f"{address}:{port}", secret)
-    log = plan.logs / "agents.log"
+    log = plan.logs / AGENTS_LOG
     try:
         await _await_agents(hub, allocation, launcher, log)
         try:
@@ -100,7 +102,7 @@ async def _start_agents(
         environment[wire.INTERFACE_VARIABLE] = plan.interface
     if plan.origin_policy in ("hetjob", "reservation"):
         environment |= agent_task_variables(allocation)
-    with (plan.logs / "agents.log").open("ab") as log:
+    with (plan.logs / AGENTS_LOG).open("ab") as log:
         return await processes.spawn(command, environment, plan.origin_cpus, log, log)
 
 

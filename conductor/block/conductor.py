@@ -22,7 +22,7 @@ from typing import Any
 
 from conductor import wire
 from conductor.agent.agent import node_name
-from conductor.block.agents import connected_hub
+from conductor.block.agents import AGENTS_LOG, connected_hub
 from conductor.block.allocation import block_allocation
 from conductor.block.alone_rates import AloneRates
 from conductor.block.application import Run
@@ -42,8 +42,8 @@ from records.sample import Sample
 
 #: Advice if runs are too short and the check has no variable that lengthens them.
 _LARGER_PROBLEM = "this check cannot be lengthened: set a larger problem"
-#: Outcome of a block whose job somebody starts again: its samples would be duplicate, and the run
-#: invalid. The block's own outcome stays.
+#: Outcome of a block whose job somebody starts again: both would write the same files, and add
+#: duplicate samples. The block's own outcome stays.
 _STARTED_AGAIN = "started_again"
 #: Time between two checks of the owner process, seconds.
 OWNER_INTERVAL_S = 0.5
@@ -76,11 +76,15 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 async def conduct(plan: BlockPlan, readers: Readers) -> None:
     """Run the whole block. Raises BlockError or MachineError if it cannot be finished."""
     plan.logs.mkdir(parents=True, exist_ok=True)
+    try:
+        (plan.logs / AGENTS_LOG).touch(exist_ok=False)
+    except FileExistsError:
+        raise BlockError(
+            _STARTED_AGAIN, "nothing was run, since the block was started before"
+        ) from None
     # If the check itself reads the outputs, runs become samples only after the block.
     samples = plan.logs / UNREAD_FILE if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
-    if store.has_block(plan.block):
-        raise BlockError(_STARTED_AGAIN, "nothing was run, since the block has samples already")
     allocation = block_allocation(plan)
     program.require_modules(plan.modules, os.environ, node_name())
     application = program.application_facts(plan.program, plan.folder)

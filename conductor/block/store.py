@@ -52,11 +52,6 @@ class Store:
         """Return the keys of the case's samples."""
         return {key for key, _, _ in _rows(self._case_samples)}
 
-    def has_block(self, index: int) -> bool:
-        """Return whether a block has samples, also if the check has yet to read their outputs."""
-        rows = [*_rows(self._case_samples), *_rows(self._samples)]
-        return any(block == index for _, block, _ in rows)
-
     def append(
         self,
         sample: Sample,

@@ -23,6 +23,7 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
+from conductor.block.agents import AGENTS_LOG
 from nimc.campaign import layouts
 from nimc.campaign.plan import (
     PLAN_FILE,
@@ -641,8 +642,7 @@ class CampaignRunner:
             self.display.show(block_name, counter, now_s)
             if self.slurm_watch:
                 runs_done, figures_read = is_done(logs), is_read(logs)
-                # The conductor writes agents.log before it does anything else.
-                begun = (logs / "agents.log").exists()
+                begun = (logs / AGENTS_LOG).exists()
                 self.slurm_watch.check(
                     now_s,
                     begun=begun,

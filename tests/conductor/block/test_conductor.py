@@ -166,14 +166,21 @@ def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
 
 
 @pytest.mark.slow
-def test_a_job_that_is_started_again_adds_no_samples(block):
-    """Samples with the same keys would make the run invalid."""
-    first = block(command=["cat", str(MELT)]).done()
+@pytest.mark.parametrize("begun", ["its first run", "a sample"])
+def test_a_job_that_is_started_again_runs_nothing(block, tmp_path, begun):
+    """Samples with the same keys would make the run invalid, and outputs have the same names."""
+    gate = tmp_path / "gate"
+    first = block(command=["sh", "-c", f"until test -e '{gate}'; do sleep 0.1; done; cat '{MELT}'"])
+    first.started("0-off-0")
+    if begun == "a sample":
+        gate.touch()
+        first.done()
     samples = first.samples()
     again = block(command=["cat", str(MELT)])
     assert (again.finish(), again.samples()) == (1, samples)
-    assert len(samples) == 1
     assert again.err.startswith("block melt/0 started_again: ")
+    gate.touch()
+    assert [sample["outcome"] for sample in first.done().samples()] == ["accepted"]
     assert first.state()["state"] == "done"
 
 
