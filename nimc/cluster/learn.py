@@ -196,10 +196,11 @@ def target_of(
     may differ.
 
     If no names are given, Slurm's default partition is chosen if the user's accounts, and the QOS
-    that `requirements` (options of every job) name, may use it without a reservation. If
-    `requirements` name an account, only this one counts. Many large sites have no default
-    partition, or one that is not for these accounts. Then the partition with most nodes is chosen.
-    Partitions that accept only jobs of several nodes come after the others.
+    that `requirements` (options of every job) name, may use it. A partition that needs a
+    reservation may be used only if `requirements` name one. If they name an account, only this one
+    counts. Many large sites have no default partition, or one that is not for these accounts. Then
+    the partition with most nodes is chosen. Partitions that accept only jobs of several nodes come
+    after the others.
 
     If no partition lists the accounts, those that list others are considered, since an account may
     be below one that is listed. If the user may use no partition, all are considered.
@@ -218,12 +219,13 @@ def target_of(
     account = [name.lower() for name in options.option_values(requirements, "account")]
     accounts = account or accounts
     qos = options.option_values(requirements, "qos")
+    in_reservation = bool(options.option_values(requirements, "reservation"))
     usable_lists = (
         [
             partition
             for partition in partitions
             if partition.admits(accounts, qos, subaccounts=subaccounts)
-            and not partition.needs_reservation
+            and (in_reservation or not partition.needs_reservation)
         ]
         for subaccounts in (False, True)
     )

@@ -119,7 +119,7 @@ def partitions(
 
     A hidden partition is among them only if the user names it (`named`): Slurm does not tell hidden
     partitions for this user from those for other groups. Raises MachineError if Slurm does not
-    answer, or if there is no partition that can run jobs.
+    answer, or if neither `named` nor any other partition can run jobs.
     """
     output = _show("partition")
     listed = [parse.fields_of(line).get("PartitionName") for line in output.splitlines()]
@@ -127,9 +127,18 @@ def partitions(
         hidden = ask(["scontrol", "--all", "--oneliner", "show", "partition", named])
         output = f"{output}\n{hidden.stdout}"
     usable = parse_nodes.partitions(output, settings, nodes_output)
+    closed = parse_nodes.closed_partitions(output)
+    if reason := closed.get(named):
+        allowed = ", ".join(partition.name for partition in usable) or "none"
+        raise MachineError(
+            f"{options.PARTITION_VARIABLE}: {named} runs no jobs of yours ({reason}); allowed:"
+            f" {allowed}"
+        )
     if not usable:
-        closed = "; ".join(parse_nodes.closed_partitions(output)) or "none has nodes"
-        raise MachineError(f"Slurm shows no partition that runs jobs of yours: {closed}")
+        reasons = "; ".join(f"{name} has {reason}" for name, reason in closed.items())
+        raise MachineError(
+            f"Slurm shows no partition that runs jobs of yours: {reasons or 'none has nodes'}"
+        )
     return usable
 
 

@@ -205,16 +205,16 @@ def _closed_by(fields: Mapping[str, str]) -> str:
     return "RootOnly=YES" if fields.get("RootOnly") == "YES" else ""
 
 
-def closed_partitions(scontrol_output: str) -> list[str]:
-    """Each partition with nodes that runs no jobs of users, and the field that is the reason."""
+def closed_partitions(scontrol_output: str) -> dict[str, str]:
+    """Partition with nodes that runs no jobs of users -> the field that is the reason."""
     records = map(fields_of, scontrol_output.splitlines())
-    return [
-        f"{fields['PartitionName']} has {reason}"
+    return {
+        fields["PartitionName"]: reason
         for fields in records
         if "PartitionName" in fields
         and (reason := _closed_by(fields))
         and number(fields.get("TotalNodes", ""))
-    ]
+    }
 
 
 def _with_memory(

@@ -250,6 +250,19 @@ CASES = [
         "PartitionName=large DenyAccounts=bench,ops State=UP TotalNodes=600\n"
         "PartitionName=bench AllowAccounts=BENCH State=UP TotalNodes=30",
     ),
+    Case(
+        "the default partition needs a reservation, and the user's jobs have one",
+        jobs_of_target,
+        (
+            "course",
+            ["--partition=course", "--reservation=hpc26", "--exclusive"],
+            8,
+            ["--reservation=hpc26"],
+        ),
+        "|SBATCH_RESERVATION=hpc26\n"
+        "PartitionName=course Default=YES ReqResv=YES State=UP TotalNodes=8\n"
+        "PartitionName=work State=UP TotalNodes=600",
+    ),
     # Since Slurm 23.02, accounts below an allowed one are admitted too (part_policy_valid_acct() of
     # partition_mgr.c).
     Case(

@@ -486,6 +486,15 @@ def test_a_hidden_partition_is_found_if_the_user_names_it(answers, monkeypatch):
         learn.facts_of_cluster()
 
 
+def test_a_named_partition_that_is_closed_is_refused_with_the_reason(answers, monkeypatch):
+    batch, debug = read("partitions.txt").splitlines()
+    answers["scontrol --oneliner show partition"] = f"{batch}\n{debug.replace('=UP', '=DOWN')}"
+    monkeypatch.setenv("SBATCH_PARTITION", "debug")
+    message = r"^SBATCH_PARTITION: debug runs no jobs of yours \(State=DOWN\); allowed: batch$"
+    with pytest.raises(MachineError, match=message):
+        learn.facts_of_cluster()
+
+
 def test_slurm_and_modules_are_asked_without_a_job(answers, monkeypatch):
     facts = learn.facts_of_cluster()
     assert [partition.name for partition in facts.partitions] == ["batch", "debug"]
