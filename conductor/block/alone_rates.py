@@ -190,12 +190,15 @@ class AloneRates:
         return best
 
     async def _start_and_hold(self, writes: Writes) -> None:
-        """Start writers whose rate is known and hold them; do nothing if they cannot be held."""
+        """Start writers whose rate is known and hold them; do nothing if they cannot be held.
+
+        Raises BlockError if a writer reports no row.
+        """
         writers = self._runner.writers
         if writers.are_held_between_runs(writes):
             states, _ = await self._start(writes)
             await writers.hold_or_stop(writes, states)
-            self._require_rows(writes, states, n_rows=0)
+            self._require_rows(writes, states, n_rows=1)
 
     async def measure_again(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""

@@ -893,6 +893,16 @@ def test_a_writer_that_starts_to_report_after_the_timeout_ends_the_block(tmp_pat
     assert (error.value.outcome, hub.orders) == ("injector_never_ready", ["start", "stop"])
 
 
+def test_a_writer_of_known_rate_that_reports_nothing_ends_the_block(tmp_path):
+    """The first block measures its rate; the next one only starts it."""
+    _, rates = block(tmp_path, Hub())
+    asyncio.run(rates.learn(WRITES))
+    _, rates = block(tmp_path, hub := Hub(rows=[], row_s=0.01), number=1)
+    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate in \d+ s$"):
+        asyncio.run(rates.learn(WRITES))
+    assert hub.orders == ["start", "hold"]
+
+
 class Sleepers(Hub):
     """Writers hang in their first `hangs` starts: they report no rows."""
 
