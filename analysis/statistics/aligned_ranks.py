@@ -35,8 +35,8 @@ MAX_RANKED_PAIRS = 500
 #: the statistic's standard deviation, plus `offset`. The statistic falls while the shift rises, in
 #: steps of at least 1 if all pairs have the same number of baseline runs. For each threshold, the
 #: search finds the largest shift at which the statistic is above it. The shifts of the first and
-#: the last threshold are the ends of the interval. Between the shifts of the other two, the
-#: statistic counts as zero; the middle of these two is the estimate.
+#: the last threshold are the ends of the interval. Between the shifts of the two inner thresholds,
+#: the statistic counts as zero. The estimate is midway between these two shifts.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26
@@ -123,11 +123,11 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     margin = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _RANGE_MARGIN
     differences = treated - mean
     low, high = differences.min(axis=-1) - margin, differences.max(axis=-1) + margin
-    # The runs of a pair are ranked by their differences from the pair's mean. In this difference, a
-    # shift of 1 moves the treated run by 1/2 in a pair with one baseline run, and by 2/3 in a pair
-    # with two. So with pairs of both kinds, two treated runs may still swap ranks outside of `low`
-    # to `high`, up to three times the spread of the differences further. An end is moved out that
-    # far unless the score there is already beyond the normal quantile.
+    # Runs are ranked after the mean of their pair is subtracted. After this, a shift of 1 moves the
+    # treated run by 1/2 in a pair with one baseline run, and by 2/3 in a pair with two. So with
+    # pairs of both kinds, two treated runs may still swap ranks outside of `low` to `high`, up to
+    # three times the spread of the differences further. An end is moved out that far unless the
+    # score there is already beyond the normal quantile.
     further = margin + 3 * np.ptp(differences, axis=-1)
     low = np.where(_score_at(log_times, low) > NORMAL_QUANTILE, low, low - further)
     high = np.where(_score_at(log_times, high) < -NORMAL_QUANTILE, high, high + further)
@@ -176,8 +176,8 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
 
     The slowdown of an allocation is estimated by the method of Hodges and Lehmann. The difference
     of a pair is the logarithm of its treated time minus the mean logarithm of its baseline times.
-    The logarithm of the slowdown is one median, over all differences together with the means of
-    every two differences. The interval is Student's prediction interval of the allocations'
+    The logarithm of the slowdown is the median of one list. The list has all differences, and the
+    mean of each two differences. The interval is Student's prediction interval of the allocations'
     estimates, which are assumed to be normal. It is wide for three allocations, and wider than
     needed if each estimate is itself uncertain.
     """

@@ -75,9 +75,9 @@ def slowdown_of(off: float | None, on: float | None, better: Better) -> float | 
 
 
 def writes_as_the_paper(run: RunData, row: Result) -> bool:
-    """Return whether a treatment writes as the paper did on one node.
+    """Return whether the writes of a treatment are those of the paper's experiments on one node.
 
-    The paper wrote and never read, at full rate, from before a run until after it.
+    They are writes at full rate, never reads, from before a run until after it.
     """
     return arm_of(row.arm).writing == "continuous" and _writes_at_full_rate(run, row)
 
@@ -87,11 +87,15 @@ def _writes_at_full_rate(run: RunData, row: Result) -> bool:
 
     The writes may be continuous or follow a timetable, as in the paper's experiments at scale.
     """
-    return row.role == "effect" and row.direction in (None, "write") and not _is_slowed(run, row)
+    return (
+        row.role == "effect"
+        and row.direction in (None, "write")
+        and not _has_limited_rate(run, row)
+    )
 
 
-def _is_slowed(run: RunData, row: Result) -> bool:
-    """Return whether any writer of a treatment was to write at less than full rate.
+def _has_limited_rate(run: RunData, row: Result) -> bool:
+    """Return whether the rate of any writer of a treatment was limited.
 
     Its rate is a level of the factor `rate`, or the campaign's `injector.rate`.
     """

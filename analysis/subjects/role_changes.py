@@ -48,10 +48,10 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
 
     Counts of one rank may scatter more than those of others, for example if it does I/O. If traffic
     hits it no more than the others, its growth is still as likely to be below the pair's median as
-    above. So a rank grows most with a chance of at most 1/2. The chances of all ranks add up to 1
-    at most, so the bound is largest if two ranks have a chance of 1/2 each: twice the binomial tail
-    with probability 1/2. Pairs must be independent. Counts of nodes, and counts of a single rank,
-    have no worst rank.
+    above. So each rank grows most in a pair with a chance of at most 1/2. The chances of all ranks
+    add up to at most 1. The bound is largest if two ranks have a chance of 1/2 each. It is then
+    twice the tail of the binomial distribution with probability 1/2. Pairs must be independent.
+    Counts of nodes, and counts of a single rank, have no worst rank.
     """
     comparison = [*COMPARISON_COLUMNS, "role"]
     pair = [*comparison, *PAIR_COLUMNS]
