@@ -125,13 +125,19 @@ def _loss_text(row: Result) -> str:
 _MAX_IN_HEADLINE = 3
 
 
-def _interval_of_these_allocations(row: Result) -> str:
-    """Return the interval of the allocations measured, in brackets.
+def _measured_intervals_text(rows: Sequence[Result]) -> str:
+    """Return a sentence with the intervals of the allocations measured.
 
-    The text is empty if the row has no interval of the next allocation. Then the sentence already
-    has the interval of the allocations measured.
+    The text is empty if no row has an interval of the next allocation. Then the headline already
+    has the intervals of the allocations measured.
     """
-    return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
+    intervals = [f"{case_and_arm(row)} {ends_text(row.slowdown)}" for row in rows if row.next]
+    if not intervals:
+        return ""
+    return (
+        " These intervals cover the next allocation. The verdict rests on the interval of the"
+        f" allocations measured: {', '.join(intervals)}."
+    )
 
 
 def headline(effects: Sequence[Result]) -> str:
@@ -146,12 +152,14 @@ def headline(effects: Sequence[Result]) -> str:
     rows = sorted(rows, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
         f"{case_and_arm(row)} takes {estimate_text(row.leading_estimate)} times as long"
-        + _interval_of_these_allocations(row)
         + ("" if row.verdict in named_verdicts else f" ({row.verdict})")
         for row in rows[:_MAX_IN_HEADLINE]
     ]
     more = [f"{len(rows) - _MAX_IN_HEADLINE} more below"] if len(rows) > _MAX_IN_HEADLINE else []
-    return f"{_unsteady_text(rows)}{opening}: {', '.join([*texts, *more])}."
+    return (
+        f"{_unsteady_text(rows)}{opening}: {', '.join([*texts, *more])}."
+        + _measured_intervals_text(rows[:_MAX_IN_HEADLINE])
+    )
 
 
 def _unsteady_text(rows: Sequence[Result]) -> str:

@@ -31,12 +31,12 @@ def sentence(row: Result, reword: Callable[[str], str] = str, targets: int = 1) 
         verb = traffic_words(row.direction).participle
         nodes = "node" if targets == 1 else f"{targets} nodes"
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its {nodes}"
-    interval_label = "interval: "
+    next_text = ""
     if row.next:
-        interval_label = f"next allocation: {range_text(row.next)}; these: "
+        next_text = f" Interval for the next allocation: {range_text(row.next)}."
     return (
-        f"The typical run took {change_text(row.slowdown.value)} time{writers} ({interval_label}"
-        f"{range_text(row.slowdown)}, {plural(row.pairs, 'pair')}).{_mean_text(row)}"
+        f"The typical run took {change_text(row.slowdown.value)} time{writers} (interval:"
+        f" {range_text(row.slowdown)}, {plural(row.pairs, 'pair')}).{next_text}{_mean_text(row)}"
         f" {reword(MEANING[row.verdict])}{_limits_text(row)}"
     )
 

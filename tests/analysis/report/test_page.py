@@ -406,14 +406,16 @@ def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_stand
     assert row.next
     assert row.next.low < 1 < row.slowdown.low
     leading = Estimate(row.slowdown.value, row.next.low, row.next.high)
-    assert (
-        f"stream takes {estimate_text(leading)} times as long (these allocations:"
-        f" {row.slowdown.low:.3f}-{row.slowdown.high:.3f})"
-    ) in headline([row])
+    first, next_allocation, measured = headline([row]).split(". ")
+    assert first.endswith(f"stream takes {estimate_text(leading)} times as long")
+    assert next_allocation == "These intervals cover the next allocation"
+    assert measured.endswith(
+        f" allocations measured: stream {row.slowdown.low:.3f}-{row.slowdown.high:.3f}."
+    )
     shown = well_formed(run)
     ends = [f"{end.low:.3f}\u2013{end.high:.3f}" for end in (row.next, row.slowdown)]
     assert f"{row.slowdown.value:.3f} {ends[0]} these: {ends[1]}" in plain(shown)
-    assert "(next allocation: " in shown
+    assert " Interval for the next allocation: " in shown
     assert "thin line : where the next allocation is expected" in plain(shown)
     svg = first_picture.overview_plot([row], [None], "x").svg("x")
     assert estimate_text(leading) in texts(svg)

@@ -32,7 +32,10 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
         ({}, ["took 0.0 % more time (interval: 0.2 % less to 25.0 % more, 6 pairs)."]),
         ({"writer_rate_b_s": 2e9}, ["2.00 GB/s were written into its node ("]),
         ({"writer_rate_b_s": 2e9, "direction": "read"}, ["2.00 GB/s were read from its node ("]),
-        ({"next": Interval(0.98, 1.125)}, ["(next allocation: 2.0 % less to 12.5 % more; these: "]),
+        (
+            {"next": Interval(0.98, 1.125)},
+            [" Interval for the next allocation: 2.0 % less to 12.5 % more."],
+        ),
         # A third of six runs is hit, and at most 60 % of all.
         (
             {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6)},
