@@ -849,6 +849,7 @@ def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, mo
     assert access == ["--partition=batch", "--account=proj9"]
 
 
+@pytest.mark.slow
 def test_init_doctor_and_plan_on_a_cluster_with_banners_and_reserved_cores(cluster):
     output = Command()("init", "box")
     assert "job 519605: target a, origins b" in output

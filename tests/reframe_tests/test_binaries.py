@@ -57,6 +57,7 @@ def test_flags_of_an_environment_choose_the_processor_and_leave_the_programs_opt
     assert "cc -O3 -g -g3 -mcpu=a64fx -std=c11" in compiled
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("test_HPCCG", path="/usr/bin:/bin") is not None, reason="HPCCG is installed here"
 )

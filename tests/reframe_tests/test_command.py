@@ -161,6 +161,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_the_message_names_a_setting_with_which_no_command_can_be_measured(tmp_path: Path) -> None:
     """One start of ReFrame runs a class for each of the refused settings."""
     text = "import reframe as rfm\nfrom reframe_tests.command import command\n"
@@ -176,6 +177,7 @@ def test_the_message_names_a_setting_with_which_no_command_can_be_measured(tmp_p
         assert f"refused{number}.{message}" in output, output
 
 
+@pytest.mark.slow
 def test_each_repetition_starts_the_launcher(tmp_path: Path) -> None:
     variables = settings(command="./solver 'an input'", ranks_per_node=2, figure="x", unit="MB/s")
     variables |= {"better": "higher"}

@@ -46,6 +46,7 @@ def test_outputs_that_the_check_reads_need_the_standard_library_only():
     assert "No module named 'reframe'" in readers("stream", "here", options=["-S"]).stderr
 
 
+@pytest.mark.slow
 def test_only_the_workload_of_the_block_is_imported(tmp_path):
     # Environment modules may put packages into PYTHONPATH. These packages must not replace those of
     # this checkout.
@@ -81,6 +82,7 @@ def short_folder():
         yield Path(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("origins", "lines"),
     [

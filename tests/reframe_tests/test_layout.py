@@ -101,6 +101,7 @@ def dry(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", STARTED)
 def test_the_launcher_starts_the_ranks_of_the_layout(dry, check):
     plan = plan_of(dry, check)

@@ -81,6 +81,7 @@ def words(treatment):
 RESERVED = ("off", "off@reserved_cores=1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "names", "ranks", "size"),
     [

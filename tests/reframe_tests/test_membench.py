@@ -66,6 +66,7 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
         assert set(re.findall(r"movntp[ds] +%(.mm)\d", body)) == widths[isa]
 
 
+@pytest.mark.slow
 def test_variables_of_a_shell_do_not_keep_membench_from_its_cores(membench):
     """A check sets OMP_PROC_BIND=false. Each of the others alone would leave one core or thread."""
     if len(os.sched_getaffinity(0)) < 2:

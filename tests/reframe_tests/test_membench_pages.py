@@ -35,6 +35,7 @@ def test_membench_gets_transparent_huge_pages(membench):
     assert result["huge_b"] == result["memory_b"] == 8 * 2**20 == seen_b
 
 
+@pytest.mark.slow
 def test_membench_gives_no_figure_if_the_system_refuses_huge_pages(membench):
     def forbid():
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)

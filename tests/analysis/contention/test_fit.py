@@ -693,6 +693,7 @@ def spoilt(clean: Sweep, part: slice) -> Iterator[tuple[str, Sweep]]:
 NINTH, LAST = slice(0, None, 9), slice(-1, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [

@@ -110,6 +110,7 @@ def test_a_reference_has_twenty_nights_or_more() -> None:
     assert watch.series[3].distances[-1] == pytest.approx(distance)
 
 
+@pytest.mark.slow
 def test_spread_and_usual_distance_come_from_the_last_two_hundred_nights() -> None:
     """The first nights scatter three times more and in another way, but do not matter any more.
 

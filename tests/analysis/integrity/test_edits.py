@@ -178,6 +178,7 @@ def test_a_clock_may_be_adjusted_by_a_second(run: Path, by_s: float) -> None:
     assert checked(run).notes == []
 
 
+@pytest.mark.slow
 def test_a_page_with_faults_is_marked_and_has_the_notes(run: Path, tmp_path: Path) -> None:
     for edit, _ in FAULTS[-4:]:
         edit_samples(run, "stream", edit)

@@ -135,6 +135,7 @@ def test_one_rate_is_no_sweep_and_five_pairs_no_slope(tmp_path: Path) -> None:
     assert few["crossover_b_s_low"] is None
 
 
+@pytest.mark.slow
 def test_a_sweep_uses_one_case_only_writes_and_pairs_with_two_rates(tmp_path: Path) -> None:
     own, other = (swept(replace(sweep(), name=name), pairs=8) for name in ("stream", "triad"))
     run = loaded(tmp_path / "own", own)

@@ -78,6 +78,7 @@ def well_formed(*runs: RunData) -> str:
     return html
 
 
+@pytest.mark.slow
 def test_the_page_is_well_formed_and_loads_nothing(text: str) -> None:
     outside = [x for x in Page(text).addresses if x and not x.startswith(("#", "data:"))]
     assert outside == []
@@ -187,6 +188,7 @@ def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return page.render([load_run(run)])
 
 
+@pytest.mark.slow
 def test_the_page_can_be_read_by_a_screen_reader(html: str) -> None:
     tables = re.findall(r"<table.*?</table>", html, re.DOTALL)
     assert len(tables) >= 8

@@ -169,6 +169,7 @@ def runs_of_entry(entry: Entry, exclude: Sequence[Mapping[str, Any]]) -> list[Sa
     ]
 
 
+@pytest.mark.slow
 def test_every_case_and_level_of_the_shipped_campaign_has_a_row(tmp_path: Path) -> None:
     path = ROOT / "campaigns" / "numa.yaml"
     campaign = Campaign.model_validate(parse(path.read_text(), path).data)

@@ -34,6 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     return loaded_run(folder / "run", swept(sweep(noise=0.005), pairs=PAIRS))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_advice_comes_before_the_runs(run: RunData) -> None:
     text = render([run])

@@ -187,6 +187,7 @@ def test_a_job_that_is_started_again_runs_nothing(block, tmp_path, begun):
 REFUSAL = "srun: error: Invalid --het-group argument"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -50,6 +50,7 @@ def test_each_level_of_a_variable_makes_a_case(prepared):
     ]
 
 
+@pytest.mark.slow
 def test_reframe_is_called_for_the_file_and_the_class_of_a_check(prepared):
     command = prepared.plan().cases[0].blocks[0].command
     assert command[command.index("-c") + 1].endswith("third_party.py")
@@ -114,12 +115,14 @@ def refusal(folder: Path, check: str) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_the_refusal_of_a_class_names_the_classes_that_can_be_measured(folder):
     """These classes have nimc's mixin as a base."""
     message = refusal(folder, "third_party.py:lj")
     assert message.endswith(": every, melt, plain, stream, elsewhere, unverified")
 
 
+@pytest.mark.slow
 def test_a_check_for_no_environment_of_the_machine_is_refused(folder):
     message = refusal(folder, "third_party.py:elsewhere")
     assert "configs/localhost.py:" in message

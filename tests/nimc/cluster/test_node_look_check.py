@@ -57,6 +57,7 @@ def dry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "tasks", "components", "step"),
     [

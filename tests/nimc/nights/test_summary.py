@@ -303,6 +303,7 @@ with open_run(Path(results), new_header(load_request(Path(campaign), machine))):
 """
 
 
+@pytest.mark.slow
 def test_jobs_of_a_run_that_was_killed_are_cancelled(tmp_path, monkeypatch):
     """squeue lists a job in the run's folder until scancel has cancelled it."""
     results = tmp_path / "results"

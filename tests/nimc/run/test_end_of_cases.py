@@ -107,6 +107,7 @@ def test_no_case_ends_as_unstable_if_the_report_calls_it_undecided(campaign_runn
     assert [row.verdict for row in alone].count(Verdict.BASELINE_UNSTABLE) == 2
 
 
+@pytest.mark.slow
 def test_a_case_is_continued_if_the_samples_of_a_later_case_make_it_undecided(
     campaign_runner, monkeypatch
 ):

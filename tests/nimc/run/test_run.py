@@ -60,6 +60,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(nimc, json.loads(out), err)
 
 
+@pytest.mark.slow
 def test_a_campaign_runs_once_and_prints_one_document(finished):
     document = finished.document
     assert_documented("run", document)
