@@ -37,7 +37,7 @@ def commit(root: Path = ROOT) -> str | None:
         return None
     # Each entry is `MODE TYPE HASH`, a tab and the path.
     entries = [entry.partition("\t") for entry in listed.stdout.split("\0") if entry]
-    committed_hashes = [facts.rpartition(" ")[2] for facts, _, _ in entries]
+    committed_hashes = [mode_type_hash.rpartition(" ")[2] for mode_type_hash, _, _ in entries]
     paths = "".join(f"{path}\n" for _, _, path in entries)
     hashes = _git(root, "hash-object", "--no-filters", "--stdin-paths", stdin=paths)
     unchanged = hashes.ok and hashes.stdout.split() == committed_hashes
@@ -45,7 +45,9 @@ def commit(root: Path = ROOT) -> str | None:
 
 
 def why_no_commit(root: Path = ROOT) -> str:
-    """Why git does not tell the checkout's commit, in one line; for another's checkout, a remedy.
+    """Why git does not show the checkout's commit, in one line.
+
+    If the checkout belongs to another user, the line has the remedy.
 
     Git trusts a checkout of another user, even of root, only if it is a `safe.directory`.
     """

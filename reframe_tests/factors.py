@@ -238,7 +238,7 @@ def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
     numa_nodes = facts.numa_nodes
     if len(numa_nodes) == 1:
         return {"nic": nic_node}
-    # How much larger the index of the node at the same position in the next socket is.
+    # From a node to the node at the same position in the next socket.
     distance = facts.numa_nodes_per_socket if facts.sockets > 1 else 1
     nic_index = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
     return {"nic": nic_node, "other": numa_nodes[(nic_index + distance) % len(numa_nodes)]}

@@ -183,7 +183,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     container_names = [CONTROLLER]
     if spec.fabric == "veth":
         container_names += [node.name for node in members]
-    cgroup_kind, groups = containers.make_cgroups(layout.tag, container_names)
+    cgroup_kind, cgroups = containers.make_cgroups(layout.tag, container_names)
     if spec.fabric == "rxe":
         cpus, memory_mib = spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     else:
@@ -221,12 +221,12 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         # Booting takes longest, so the virtual machines are started first.
         accelerator, check_nodes = vm.start_nodes(spec, layout, subnet)
         current = replace(current, accelerator=accelerator)
-    containers.launch(layout, CONTROLLER, cgroup_kind, groups.get(CONTROLLER))
+    containers.launch(layout, CONTROLLER, cgroup_kind, cgroups.get(CONTROLLER))
     containers.wait_ready(layout, CONTROLLER)
     daemons.begin_database(layout)
     daemons.start_munge(layout)
     if spec.fabric == "veth":
-        containers.start_nodes(layout, layout.netns(CONTROLLER), spec, subnet, cgroup_kind, groups)
+        containers.start_nodes(layout, layout.netns(CONTROLLER), spec, subnet, cgroup_kind, cgroups)
     daemons.start_accounting(layout)
     daemons.start_controller(layout)
     if spec.fabric == "veth":

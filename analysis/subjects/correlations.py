@@ -60,17 +60,17 @@ def _role_values(run: RunData) -> pl.DataFrame:
     without_and_with_traffic = pl.col("role").is_in(["baseline", "effect"])
     time = pl.when(pl.col("fom_unit") == "s").then("fom").otherwise("elapsed_s").alias(TIME)
     times = run.samples.lazy().filter(without_and_with_traffic).select("key", time).collect()
-    levels = values.group_by("case", "tool", maintain_order=True).agg(
+    role_counts = values.group_by("case", "tool", maintain_order=True).agg(
         role_count=pl.col("role").n_unique()
     )
-    levels_used = (
-        values.join(levels, on=["case", "tool"], maintain_order="left")
+    used_tools = (
+        values.join(role_counts, on=["case", "tool"], maintain_order="left")
         .sort("role_count", descending=True, maintain_order=True)
         .unique(case_and_role, keep="first", maintain_order=True)
         .select(*case_and_role, "tool")
     )
-    level_key = [*case_and_role, "tool"]
-    used_values = values.join(levels_used, on=level_key, how="semi", maintain_order="left")
+    case_role_tool = [*case_and_role, "tool"]
+    used_values = values.join(used_tools, on=case_role_tool, how="semi", maintain_order="left")
     sums = role_totals(used_values, "key", *COMPARISON_COLUMNS, *PAIR_COLUMNS, "role")
     return sums.join(times, on="key", how="inner", maintain_order="left")
 

@@ -52,10 +52,10 @@ async def start_writer_end(
 async def read_output(
     process: asyncio.subprocess.Process,
     parser: LineParser,
-    take: Callable[[ProgramReport], None],
+    on_report: Callable[[ProgramReport], None],
     log: IO[bytes] | None = None,
 ) -> str:
-    """Pass the reports of a process to `take` until it ends; return why it ended.
+    """Call `on_report` with each report of a process until it ends; return why it ended.
 
     The process's output is appended to `log`. If that fails, reading ends, and the reason for the
     failure is returned.
@@ -75,5 +75,5 @@ async def read_output(
         elif report is None:
             gist.add(line)
         else:
-            take(report)
+            on_report(report)
     return failure_reason(await process.wait(), gist)
