@@ -113,7 +113,7 @@ def save_summary(folder: Path, summary: InjectionSummary) -> None:
     replace_text(folder / SUMMARY_FILE, json.dumps(asdict(summary), allow_nan=False))
 
 
-def save(folder: Path, output: Path) -> None:
+def save_record(folder: Path, record_file: Path) -> None:
     """Write the record from the files in a folder; the lines of its readings are not parsed.
 
     Raises OSError without a summary, or if the file cannot be written.
@@ -123,7 +123,7 @@ def save(folder: Path, output: Path) -> None:
     lines = (folder / READINGS_FILE).read_text().splitlines(keepends=True)
     # A crash may have left the last line incomplete.
     readings = ",\n".join(f"  {line.rstrip()}" for line in lines if line.endswith("\n"))
-    replace_text(output, f'{summary_text},\n "readings": [\n{readings}\n ]\n}}\n')
+    replace_text(record_file, f'{summary_text},\n "readings": [\n{readings}\n ]\n}}\n')
 
 
 def begin(folder: Path) -> None:

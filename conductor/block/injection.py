@@ -72,7 +72,7 @@ class InjectionRequest:
     targets: list[str]
     origins: list[str]
     #: Path at which the record is written.
-    output: str
+    record_file: str
     #: Folder in which the command starts.
     command_folder: str
     #: How long the writers write, seconds; None: until the command ends or a stop is requested.
@@ -427,7 +427,7 @@ class InjectionConductor:
         """Write the record."""
         command = self.command
         self._update_summary(command_end_s=command.end_s, exit_status=command.status)
-        injected.save(self._logs, Path(self._request.output))
+        injected.save_record(self._logs, Path(self._request.record_file))
 
     def _add_note(self, note: str) -> None:
         self._update_summary(notes=[*self._summary.notes, note])

@@ -49,9 +49,9 @@ from reframe_tests.factors import check_level
 
 #: Name of the case in the plan of an injection.
 CASE = "inject"
-#: Name of the file in this folder with the conductor's output.
+#: Name of the file in the injection's folder with the conductor's output.
 LOG_FILE = "conductor.log"
-#: Name of the file in this folder with the request to the conductor.
+#: Name of the file in the injection's folder with the request to the conductor.
 _REQUEST_FILE = "request.json"
 #: Interval at which progress is read, seconds.
 _UPDATE_INTERVAL_S = 0.2
@@ -111,10 +111,10 @@ def inject(
     machine: Machine,
     writes: RequestedWrites,
     results: Path,
-    output: Path,
+    record_file: Path,
     tell: Callable[[str], None],
 ) -> InjectionOutcome:
-    """Make the requested writes, and save their record in the file `output`.
+    """Make the requested writes, and save their record in the file `record_file`.
 
     `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
     file system that the nodes share. When this function ends, this folder is removed, and all
@@ -128,13 +128,13 @@ def inject(
         prefix=INJECTION_FOLDER_PREFIX, dir=results.absolute()
     ) as path:
         folder = Path(path)
-        request = injection_request(machine, writes, folder, output)
+        request = injection_request(machine, writes, folder, record_file)
         if request.summary.commit is None:
             fault = checkout.why_no_commit()
             tell(f"the record has no commit of this project: {fault}")
         progress = Progress(folder, machine, request, tell)
         with Interrupts(progress.handle_stop_key) as interrupts:
-            if request.owner_pid is not None:
+            if runs_here(machine):
                 _run_here(request, folder, interrupts, progress)
             else:
                 try:
@@ -153,15 +153,16 @@ def runs_here(machine: Machine) -> bool:
 
 
 def injection_request(
-    machine: Machine, writes: RequestedWrites, folder: Path, output: Path
+    machine: Machine, writes: RequestedWrites, folder: Path, record_file: Path
 ) -> InjectionRequest:
     """Return the request to the conductor.
 
     If the request has an `owner_pid`, the conductor must run on this host. The logs go to `folder`,
-    the record to the file `output`. Raises InputError if the user names nodes that cannot be used.
+    the record to the file `record_file`. Raises InputError if the user names nodes that cannot be
+    used.
     """
     if machine.origins.policy == "same_host":
-        _require_node_of_jobs(machine)
+        _require_node_of_job(machine)
     targets, origins = _named_nodes(machine, writes)
     on_this_host = runs_here(machine)
     plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
@@ -178,7 +179,7 @@ def injection_request(
         ),
         targets=targets,
         origins=origins,
-        output=str(output.absolute()),
+        record_file=str(record_file.absolute()),
         command_folder=os.getcwd(),
         length_s=writes.length_s,
         foreground_group=os.getpgrp() if on_this_host and _in_foreground() else None,
@@ -296,7 +297,7 @@ class Progress:
     ) -> None:
         self._folder = folder
         self._machine = machine
-        self._output = Path(request.output)
+        self._record_file = Path(request.record_file)
         self._is_in_job = request.owner_pid is None
         self._in_terminal = request.foreground_group is not None
         self.tell = tell
@@ -325,11 +326,13 @@ class Progress:
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether it was handled.
 
-        Before the writes have begun, no key is handled. After that, every key is handled if a
-        command runs in this terminal, since this command has had the signal too. Otherwise only the
-        first key is handled. It interrupts the command in the job; when the command has ended, the
-        writes end. Without a command, the key ends the writes. A key that is not handled stops the
-        injection, as a signal does.
+        A key that is not handled stops the injection, as a signal does.
+
+        - Before the writes have begun, no key is handled.
+        - Then, if a command runs in this terminal, every key is handled: the command has had the
+          signal too, and its end ends the writes.
+        - If a command runs in a job, the first key interrupts it, and its end ends the writes.
+        - Without a command, the first key ends the writes.
         """
         self._read_summary()
         if not self.has_begun:
@@ -405,8 +408,8 @@ class Progress:
             reason = f"{_UNRECORDED_ENDS[ended_by]} before the last writes were checked"
             summary = self._complete(summary, ended_by, reason)
         elif self._is_in_job:
-            # Its node may have written the record to a file system of its own.
-            injected.save(self.logs, self._output)
+            # The job's node may have saved the record on a file system that only it sees.
+            injected.save_record(self.logs, self._record_file)
         return InjectionOutcome(summary, interrupts.signum, self._link_count)
 
     def keep_record(self, failure: str) -> None:
@@ -416,8 +419,8 @@ class Progress:
             if self.summary.ended_by is None:
                 self._complete(self.summary, "failure", failure)
             else:
-                injected.save(self.logs, self._output)
-            self.tell(f"the record of the writes so far: {self._output}")
+                injected.save_record(self.logs, self._record_file)
+            self.tell(f"the record of the writes so far: {self._record_file}")
 
     def _complete(
         self, summary: InjectionSummary, ended_by: EndedBy, reason: str
@@ -426,7 +429,7 @@ class Progress:
         reason = summary.reason or reason
         summary = replace(summary, ended_by=ended_by, proven=False, reason=reason)
         injected.save_summary(self.logs, summary)
-        injected.save(self.logs, self._output)
+        injected.save_record(self.logs, self._record_file)
         return summary
 
     def _failure(self) -> str:
@@ -455,7 +458,7 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
     return replace(plan, origin_policy=policy, agent_launcher=launcher)
 
 
-def _require_node_of_jobs(machine: Machine) -> None:
+def _require_node_of_job(machine: Machine) -> None:
     """Raise InputError if Slurm starts the machine's jobs, and this host has no part in a job.
 
     It may then be a login node, where nobody should write or measure.
@@ -468,8 +471,8 @@ def _require_node_of_jobs(machine: Machine) -> None:
         return
     if JOB_VARIABLE not in os.environ:
         raise InputError(
-            f"--machine: Slurm starts the jobs of {machine.name}, and this is none; allowed: on a"
-            " node of a job"
+            f"--machine: Slurm starts the jobs of {machine.name}, and this command runs in none of"
+            " them; allowed: on a node of a job"
         )
     _nodes_of_job()
 
@@ -491,12 +494,12 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
             f" site/{machine.name}.yaml is same_host"
         )
     targets, origins = hostnames(writes.targets), hostnames(writes.origins)
-    job_nodes = _nodes_of_job() if JOB_VARIABLE in os.environ else [*targets, *origins]
+    allowed_nodes = _nodes_of_job() if JOB_VARIABLE in os.environ else [*targets, *origins]
     for option, nodes in (("--to", targets), ("--from", origins)):
         if not nodes:
             raise InputError(f"{option}: no node found; allowed: nodes as a list in Slurm's form")
-        if absent := [node for node in nodes if node not in job_nodes]:
-            allowed = f"allowed: nodes of the job: {', '.join(job_nodes)}"
+        if absent := [node for node in nodes if node not in allowed_nodes]:
+            allowed = f"allowed: nodes of the job: {', '.join(allowed_nodes)}"
             raise InputError(f"{option}: {', '.join(absent)} found; {allowed}")
     if in_both := sorted(set(targets) & set(origins)):
         raise InputError(f"--to, --from: both name {', '.join(in_both)}; allowed: different nodes")

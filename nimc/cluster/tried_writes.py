@@ -60,7 +60,7 @@ def plan_of(machine: Machine, folder: Path) -> BlockPlan:
     treatments = [
         treatment
         for injector, direction in tried_writes
-        for treatment in _treatments(injector, direction, machine)
+        if (treatment := _treatment(injector, direction, machine)) is not None
     ]
     request = planning.CaseRequest(arms=["on"])
     limits = {"ready_timeout_s": _READY_S}
@@ -77,10 +77,10 @@ def _writing_injectors() -> list[str]:
     ]
 
 
-def _treatments(name: str, direction: str, machine: Machine) -> list[Treatment]:
-    """Return a list with the treatment in which an injector writes (or reads, by `direction`).
+def _treatment(name: str, direction: str, machine: Machine) -> Treatment | None:
+    """Return the treatment in which an injector writes (or reads, by `direction`).
 
-    The list is empty if the injector cannot do this on the machine.
+    Returns None if the injector cannot do this on the machine.
     """
     try:
         injector = get(name, direction)
@@ -88,8 +88,8 @@ def _treatments(name: str, direction: str, machine: Machine) -> list[Treatment]:
         request = planning.CaseRequest(arms=["off", "on"], levels=levels)
         writes = planning.treatments(request, machine)[-1].writes
     except (InputError, ValueError):
-        return []
-    return [Treatment(name=injector.name, writes=writes, role="effect", baseline="off")]
+        return None
+    return Treatment(name=injector.name, writes=writes, role="effect", baseline="off")
 
 
 def read_trials(folder: Path) -> list[Trial]:
@@ -115,7 +115,7 @@ def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
 
 
 def have_ended(folder: Path) -> bool:
-    """Return whether a job has tried all writes, or has given up; its files are in the folder."""
+    """Return whether the job with this folder has tried all writes, or has given up."""
     refresh(folder)
     return (logs_of(folder) / _END_FILE).exists()
 
@@ -144,7 +144,7 @@ def trial_findings(
     `nodes` are the reports of the inspected nodes.
     """
     for trial in trials:
-        is_needed = INJECTORS[trial.name].name == machine.injector
+        is_needed = trial.name == machine.injector
         subject = trial_subject(trial.name)
         faults = [fault for node in nodes if (fault := node.injectors.get(trial.name))]
         if faults and not is_needed:
@@ -193,11 +193,11 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
     rate_text = f"{quantity(rate_b_s, 'B/s')}{share_text}"
     yield f"{rate_text} over {transports}, {plural(queue_pairs, 'queue pair')}"
     yield f"counted: {_counts_text(trial)}; proof: {writers[0].proof or 'none'}"
-    yield f"buffers on {_buffer_nodes_text(writers)}"
+    yield f"buffers on {_buffer_numa_text(writers)}"
     if writers[0].origin_options:
         yield f"options {writers[0].origin_options}"
-    if device_node := machine.device and _device_node_text(nodes, machine.device):
-        yield device_node
+    if device_numa_text := machine.device and _device_numa_text(nodes, machine.device):
+        yield device_numa_text
     indexes = {node.name: node.gid_indexes.get(trial.name) for node in nodes}
     if gids := [f"{name} {index}" for name, index in indexes.items() if index is not None]:
         yield f"GID index: {', '.join(gids)}"
@@ -234,8 +234,8 @@ def _bottleneck_remedy(
 ) -> str:
     """Return what to do if a port or a PCIe link is slower than `nic.link_rate` of the site file.
 
-    The text is empty if none is slower. A reported rate of a port or link below the rate that a
-    writer reached is ignored, since virtual machines may report wrong rates.
+    The text is empty if none is slower. Virtual machines may report wrong rates of a port or link.
+    So a reported rate is ignored if a writer was faster.
     """
     if machine.device is None or machine.nic is None:
         return ""
@@ -279,13 +279,13 @@ def _total_text(rates_b_s: Sequence[float]) -> str:
     return quantity(sum(rates_b_s), "B/s") if rates_b_s else "nothing"
 
 
-def _buffer_nodes_text(writers: Sequence[WriterRecord]) -> str:
+def _buffer_numa_text(writers: Sequence[WriterRecord]) -> str:
     """Return in words the NUMA nodes on which the targets' buffers for the writers are."""
     numbers = sorted({number for writer in writers for number in writer.target_buffers_b})
     return f"NUMA node {first_names(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
 
 
-def _device_node_text(nodes: Sequence[NodeReport], name: str) -> str:
+def _device_numa_text(nodes: Sequence[NodeReport], name: str) -> str:
     """Return in words the NUMA node of the writers' device on the first of `nodes`.
 
     The text is empty if it is unknown.

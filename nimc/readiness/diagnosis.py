@@ -69,7 +69,7 @@ class Diagnosis:
 def examine(
     name: str, node_findings: Sequence[HostFinding] = (), root: Path = checkout.ROOT
 ) -> Diagnosis:
-    """Check this host for the machine `name`.
+    """Find out from this host whether the machine `name` is ready.
 
     `node_findings` are the findings of a job that inspected nodes. Raises InputError if the machine
     has no file. An invalid file raises no error, but is a finding.

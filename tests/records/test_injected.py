@@ -21,7 +21,7 @@ def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
     )
     with (tmp_path / injected.READINGS_FILE).open("a") as file:
         file.write('{"start_s": 4.0, "en')  # the process that wrote this line was killed
-    injected.save(tmp_path, tmp_path / "record.json")
+    injected.save_record(tmp_path, tmp_path / "record.json")
     record = json.loads((tmp_path / "record.json").read_bytes())
     assert (record["schema"], record["machine"], record["rate"]) == (1, "box", "25%")
     assert [reading["proven"] for reading in record["readings"]] == [True, False]
@@ -32,5 +32,5 @@ def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
 def test_a_record_without_readings(tmp_path: Path) -> None:
     injected.begin(tmp_path)
     injected.save_summary(tmp_path, SUMMARY)
-    injected.save(tmp_path, tmp_path / "record.json")
+    injected.save_record(tmp_path, tmp_path / "record.json")
     assert json.loads((tmp_path / "record.json").read_bytes())["readings"] == []
