@@ -35,8 +35,8 @@ def note_provenance_changes(
     """
     distinct = samples.lazy().filter(status="counts").select("case", "provenance").unique()
     notes = {}
-    for case, names in distinct.group_by("case").agg("provenance").collect().iter_rows():
-        records = [provenance[name] for name in names if name in provenance]
+    for case, hashes in distinct.group_by("case").agg("provenance").collect().iter_rows():
+        records = [provenance[sha256] for sha256 in hashes if sha256 in provenance]
         if changed := differing_names(records):
             notes[case] = [Note.PROVENANCE(names=", ".join(changed))]
     return [replace(row, notes=[*notes.get(row.case, []), *row.notes]) for row in rows]
@@ -52,7 +52,7 @@ def name_contention(
     rows: Sequence[Result],
     samples: pl.DataFrame,
     counters: pl.DataFrame,
-    records: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> list[Result]:
     """The rows, with the verdict 'memory contention' if the writes of slower runs reached memory.
 
@@ -62,16 +62,17 @@ def name_contention(
     footprint is larger than the last-level caches of all targets.
 
     `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
+    `provenance`: as in `note_provenance_changes`.
     """
     slower = [row for row in rows if row.verdict is Verdict.SLOWER]
     if not slower:
         return list(rows)
     cache_b_of_host = {
         name: facts.get("llc_total_b")
-        for record in records.values()
+        for record in provenance.values()
         for name, facts in hosts_of(record).items()
     }
-    counted_in_memory = _counted_in_memory(slower, samples, counters)
+    with_memory_rise = _with_memory_rise(slower, samples, counters)
     contention_rows = {}
     for row in slower:
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
@@ -83,14 +84,14 @@ def name_contention(
         exceed_caches = bool((footprints_b.fill_null(0) > largest_cache_b).all())
         # The column `proof` has the proofs of a run's writers, joined by "+".
         proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
-        is_counted = (row.case, without_tool(row.arm)) in counted_in_memory
-        reached_memory = exceed_caches or is_counted
+        counters_rose = (row.case, without_tool(row.arm)) in with_memory_rise
+        reached_memory = exceed_caches or counters_rose
         if proofs <= {"device", "memory"} and reached_memory:
             contention_rows[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
     return [contention_rows.get((row.case, row.arm), row) for row in rows]
 
 
-def _counted_in_memory(
+def _with_memory_rise(
     rows: Sequence[Result], samples: pl.DataFrame, counters: pl.DataFrame
 ) -> set[tuple[str, str]]:
     """Case and treatment (without its tool) of the rows whose counters of memory are shown to rise.
@@ -108,7 +109,7 @@ def _counted_in_memory(
         if (case, treatment) in treatments
     }
     adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
-    return {(case, name) for (case, name, _, _), p in adjusted if p <= 1 - CONFIDENCE}
+    return {(case, treatment) for (case, treatment, _, _), p in adjusted if p <= 1 - CONFIDENCE}
 
 
 def note_link_share(
@@ -126,10 +127,10 @@ def note_link_share(
         runs = treatment_rows(samples, row.case, row.arm).filter(
             pl.col("status") == "counts", pl.col("message_b") > 0, pl.col("asked_b_s").is_null()
         )
-        are_short = arm_of(row.arm).scheduled
-        if not runs.is_empty() and not are_short and not emulation_caveats(runs["transport"]):
-            rate_of_link = pl.col("writer_rate_alone_b_s") / pl.col("writer_links")
-            rate_alone_b_s = runs.select(rate_of_link.median()).item()
+        are_scheduled = arm_of(row.arm).scheduled
+        if not runs.is_empty() and not are_scheduled and not emulation_caveats(runs["transport"]):
+            rate_per_link = pl.col("writer_rate_alone_b_s") / pl.col("writer_links")
+            rate_alone_b_s = runs.select(rate_per_link.median()).item()
             row = replace(row, notes=[*row.notes, _link_note(rate_alone_b_s, link_b_s)])
         rows_with_notes.append(row)
     return rows_with_notes
@@ -148,8 +149,8 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
     """The rows, with a flag and a note if the baseline is worse than the machine's reference.
 
     `references` of the site file has the figure of merit, in SI units, that each case should reach
-    without writers at its first levels. `reference_tolerance` is the share by which the baseline
-    may be worse.
+    without writers at the first level of each of its factors. `reference_tolerance` is the share by
+    which the baseline may be worse.
     """
     site = facts_of(header).site
     references, tolerance = site.references or {}, site.reference_tolerance or 0.0

@@ -204,7 +204,7 @@ Hover = Mapping[str, Sequence[str]]
 class Picture:
     """A picture of the report. It is drawn later, when its size is known."""
 
-    #: Name of its files, without their endings.
+    #: Name of its files, without `.svg` and `.pdf`.
     name: str
     #: Description of the picture with its numbers, for readers who cannot see it.
     title: str
@@ -278,10 +278,10 @@ def _fits(figure: Figure) -> bool:
     )
 
 
-#: If there are more points than this, each is drawn as a single pixel.
-PIXELS_ABOVE = 20_000
+#: Maximum number of points that are drawn with their shape. If there are more, each is a pixel.
+MAX_SHAPED_POINTS = 20_000
 #: If there are at least this many points, the size of each point is multiplied by this factor.
-_MIN_SMALL_POINTS, _SMALL_POINT_FACTOR = 200, 0.42
+_MIN_CROWDED_POINTS, _CROWDED_SIZE_FACTOR = 200, 0.42
 #: The treatment that labels of rows do not name.
 DEFAULT_TREATMENT = "on"
 #: Label of an axis of slowdowns.
@@ -343,9 +343,10 @@ def thin_line_caption(rows: Sequence[Result]) -> str:
 
 def interval_text(rows: Sequence[Result]) -> str:
     """Return a caption's words on the interval of the slowdowns of these rows."""
-    has_next = any(row.next for row in rows)
-    allocations = " (from three allocations on, of the next one)" if has_next else ""
-    return f"with its interval of 95 %{allocations}"
+    for_next_allocation = ""
+    if any(row.next for row in rows):
+        for_next_allocation = " (for the next allocation, if there were three or more)"
+    return f"with its interval of 95 %{for_next_allocation}"
 
 
 def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
@@ -363,7 +364,7 @@ def repeatability_caption(rows: Sequence[Result]) -> str:
     return (
         "Band behind: baseline repeatability (interval of the estimate of the baseline against "
         "itself; it narrows with more pairs)"
-        + ("; it has another colour where that lies off 1." if unsteady else ".")
+        + ("; it has another colour if this interval does not contain 1." if unsteady else ".")
     )
 
 
@@ -387,9 +388,9 @@ def draw_points(
     axes: Axes, x: Any, y: Any, colour_name: str, shape: str, size: float, **style: Any
 ) -> None:
     """Draw points in a colour. Many points are drawn smaller, very many points as pixels."""
-    style |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
-    if len(x) >= _MIN_SMALL_POINTS:
-        size *= _SMALL_POINT_FACTOR
+    style |= {"ls": "none", "marker": "," if len(x) > MAX_SHAPED_POINTS else shape}
+    if len(x) >= _MIN_CROWDED_POINTS:
+        size *= _CROWDED_SIZE_FACTOR
     axes.plot(x, y, color=light_colour(colour_name), ms=size, **style)
 
 
