@@ -145,6 +145,13 @@ def arm_and_levels(treatment: str) -> ArmAndLevels:
     return ArmAndLevels(arm, {factor: level for factor, _, level in settings})
 
 
+def without_factor(treatment: str, factor: str) -> str:
+    """A treatment's name without a level: `off@tool=mpip` without `tool` is `off`."""
+    arm, levels = arm_and_levels(treatment)
+    levels.pop(factor, None)
+    return treatment_name(arm, levels)
+
+
 @cache  # called for each of thousands of cases
 def arm_of(treatment: str) -> Arm:
     """The standard arm of a treatment: `on` for `on@rate=25%`. Any other arm has no name."""

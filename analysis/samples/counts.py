@@ -17,7 +17,7 @@ import polars as pl
 
 from analysis.samples.columns import column_type
 from analysis.samples.pairs import factor_level
-from records.arms import arm_and_levels, treatment_name
+from records.arms import without_factor
 from records.errors import InputError
 from records.json_limits import MAX_JSON_B, refuse_deep, refuse_long
 from records.roles import COUNTS, ROLES, SHARE_ROLES
@@ -273,9 +273,7 @@ def _totals_with_writes(
 
 def without_tool(treatment: str) -> str:
     """A treatment's name without the level of its tool: `off@tool=mpip` becomes `off`."""
-    arm, levels = arm_and_levels(treatment)
-    levels.pop(_TOOL, None)
-    return treatment_name(arm, levels)
+    return without_factor(treatment, _TOOL)
 
 
 def _event_name(event: str) -> str:

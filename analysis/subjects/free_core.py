@@ -20,7 +20,7 @@ from analysis.report.data import RunData
 from analysis.samples.columns import read_nested
 from analysis.samples.pairs import factor_level
 from analysis.samples.provenance import hosts_of, mapping_or_empty
-from records.arms import arm_and_levels, arm_of, treatment_name
+from records.arms import arm_of, without_factor
 from records.kernel_text import cpu_list
 from records.machine.node_counters import ON_FREE_CPUS
 from records.sample import KERNEL_THREADS_TIME, NODE_TOOL
@@ -38,14 +38,14 @@ def _short_writes(run: RunData) -> pl.DataFrame:
     """
     effects = [row for row in run.results if row.role == "effect" and arm_of(row.arm).scheduled]
     rows_with_all_cores = {
-        (row.case, _name_without_cores(row.arm)): row
+        (row.case, without_factor(row.arm, _CORES_FACTOR)): row
         for row in effects
         if row.factors.get(_CORES_FACTOR) == 0
     }
     rows = []
     for row in effects:
         free_cores = row.factors.get(_CORES_FACTOR)
-        name = _name_without_cores(row.arm)
+        name = without_factor(row.arm, _CORES_FACTOR)
         all_cores_row = rows_with_all_cores.get((row.case, name))
         if not free_cores or all_cores_row is None:
             continue
@@ -63,13 +63,6 @@ def _short_writes(run: RunData) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _name_without_cores(treatment: str) -> str:
-    """The name of a treatment without its number of free cores, which may be the first level."""
-    arm, levels = arm_and_levels(treatment)
-    levels.pop(_CORES_FACTOR, None)
-    return treatment_name(arm, levels)
 
 
 NOT_THE_FABRIC = "not the fabric"
