@@ -24,14 +24,15 @@ from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
 from records.timetable import PlannedWrite
 
-#: An action on writers. `freeze` suspends only the passive side, which no longer takes part.
+#: An action on writers. `freeze` suspends only the passive side until it is stopped: the writes do
+#: not need it.
 Action = Literal["stop", "hold", "resume", "freeze"]
 #: Characters of an invalid message that an error quotes.
 _QUOTED_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
-class StartEnd:
+class StartWriterEnd:
     """Start one end of a writer. A passive side of short writes starts anew after each write."""
 
     role: EndRole
@@ -40,7 +41,7 @@ class StartEnd:
 
 
 @dataclass(frozen=True)
-class Control:
+class ControlWriters:
     """Stop both ends of these writers, suspend them (`hold`), or let them continue.
 
     `WritersStopped` answers `stop` and `hold`. A row that includes a pause is not reported.
@@ -55,8 +56,8 @@ class MakeWrites:
     """Make the short writes of this origin when they are due."""
 
     injector: str
-    #: Index, message size, number of messages and device, which all writes share; and the port of
-    #: the first passive side.
+    #: Template of the writer of each write, with the index, message size, number of messages and
+    #: device that all of them have. Its port is that of the first passive side.
     writer: Writer
     #: Names and addresses of the targets.
     targets: list[tuple[str, str]]
@@ -128,14 +129,14 @@ class WriterNews:
     #: True if its passive side listens.
     listening: bool = False
     row: RateRow | None = None
-    #: Counts of its bytes since the last news.
+    #: Readings of its byte counter since the last news.
     samples: list[CounterSample] = field(default_factory=list)
     #: The transport of its bytes, as its program reported it.
     transport: str | None = None
     #: How its bytes were counted; sent at the end of a watch.
     meter: MeterRecord | None = None
     #: Why one of its ends has ended, or can do nothing.
-    ended: str | None = None
+    why_ended: str | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class WritesMade:
     faults: dict[str, int]
 
 
-Order = StartEnd | Control | MakeWrites | FinishWrites | BeginWatch | EndWatch | Ping
+Order = StartWriterEnd | ControlWriters | MakeWrites | FinishWrites | BeginWatch | EndWatch | Ping
 Answer = Pong | WritersStopped | WatchBegun | WatchRecord | WritesMade
 Report = Hello | WriterNews | Answer
 

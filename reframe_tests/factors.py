@@ -1,8 +1,8 @@
 """The table of factors: their allowed levels, and what a machine must have for them.
 
-A factor is a variable of a check or of a mixin that varies between runs. A variable that is not in
-the table varies within a block if the check lists it in `within_block`. Otherwise each of its
-levels makes a case.
+A factor is a variable of a check or of a mixin that varies between runs. It need not be in the
+table. If it is not, and the check lists it in `within_block`, it varies within a block. If the
+check does not list it, each of its levels makes a case.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ FREE_WORKERS = "free"
 LOAD_KERNELS = ("read", "write", "nt_write")
 #: Level of `load` without workers.
 IDLE_LOAD = "idle"
-#: Level with which the machine, the injector or the check chooses a size or the queue pairs. As the
-#: value of the variable `layout`, it requests the fastest layout; the factor has no such level.
+#: Level with which the machine, the injector or the check chooses a size or the queue pairs. The
+#: variable `layout` also takes it, for the fastest layout, but the factor `layout` does not.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
 _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
@@ -159,8 +159,8 @@ DEFAULT_RESERVED_CORES = -1
 def most_points(ranks: int) -> int:
     """Return how many points of a grid each rank may have if a program counts in 32 bits.
 
-    The program has a matrix with 27 entries a point, all neighbours. It counts the entries of each
-    rank, and the points of all ranks.
+    The program has a matrix with 27 entries a point. Two of its counts must fit into 32 bits: the
+    entries of a rank, and the points of all ranks.
     """
     return (2**31 - 1) // max(27, ranks)
 
@@ -390,9 +390,10 @@ def check_level(name: str, level: Level) -> None:
         raise InputError(f"{name}: {level} found; allowed: {factor.allowed}") from None
 
 
-def variable_fault(check: Any, variable: str, why: str) -> InputError:
+def variable_fault(reframe_check: Any, variable: str, why: str) -> InputError:
     """Return the error of an invalid value of a variable; `why` says what is wrong or allowed."""
-    return InputError(f"{check.name}.{variable}: {getattr(check, variable)} found; {why}")
+    value = getattr(reframe_check, variable)
+    return InputError(f"{reframe_check.name}.{variable}: {value} found; {why}")
 
 
 def changes_within_jobs(name: str) -> bool:

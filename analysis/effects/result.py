@@ -136,13 +136,13 @@ class Result:
     on_spread: float | None = None
     #: The effect against the control, within pairs: time under the treatment / under the control.
     over_control: Estimate | None = None
-    #: Interval that covers the next allocation; None below three allocations.
+    #: Prediction interval of the slowdown in one more allocation; None below three allocations.
     next: Interval | None = None
     #: The interval that is shown first: `next`, or the interval of the slowdown if there is none.
     interval: Interval | None = None
-    #: Mean time under the treatment / mean time of the baseline. It determines the cost.
+    #: Ratio of mean times: under the treatment / of the baseline. It determines the cost.
     mean: Estimate | None = None
-    #: Share of runs that are hit (`analysis.statistics.location.hit_share`).
+    #: Share of treated runs that are slow outliers (`analysis.statistics.location.hit_share`).
     hit: Estimate | None = None
     #: Time of a baseline run right after writes / time of another baseline run of its pair.
     carry_over: Estimate | None = None
@@ -182,6 +182,7 @@ class Result:
     def interval_exceeds_control(self) -> bool:
         """Return whether the interval of `over_control` is above 1.
 
-        No verdict follows from it, since verdicts hold over all hypotheses of the campaign.
+        No verdict follows from it. It is not adjusted for the number of hypotheses of the
+        campaign, as verdicts are.
         """
         return self.over_control is not None and self.over_control.low > 1

@@ -57,9 +57,10 @@ def _role_values(run: RunData) -> pl.DataFrame:
     """
     values = values_of_roles(run)
     case_and_role = ["case", "role"]
-    without_and_with_traffic = pl.col("role").is_in(["baseline", "effect"])
+    # Here `role` is the role of the treatment, not of a counter.
+    is_baseline_or_effect = pl.col("role").is_in(["baseline", "effect"])
     time = pl.when(pl.col("fom_unit") == "s").then("fom").otherwise("elapsed_s").alias(TIME)
-    times = run.samples.lazy().filter(without_and_with_traffic).select("key", time).collect()
+    times = run.samples.lazy().filter(is_baseline_or_effect).select("key", time).collect()
     role_counts = values.group_by("case", "tool", maintain_order=True).agg(
         role_count=pl.col("role").n_unique()
     )
@@ -231,7 +232,7 @@ CASE_CORRELATIONS = _question(
 RUN_CORRELATIONS = _question(
     name="correlations_of_runs",
     title="Correlations over the runs of each workload",
-    text="As across workloads; a point is a run.",
+    text="The same correlations as across workloads, but a point is a run.",
     rows=_correlations_of_runs,
     family="case",
 )

@@ -73,9 +73,9 @@ class Agent:
         """
         require_permitted(order)
         match order:
-            case messages.StartEnd():
+            case messages.StartWriterEnd():
                 await self._start_end(order)
-            case messages.Control():
+            case messages.ControlWriters():
                 await self._control(order)
             case messages.MakeWrites():
                 log = self._logs / f"writes-{node_name()}.log"
@@ -89,7 +89,7 @@ class Agent:
             case messages.Ping():
                 self._send(messages.Pong(clock.now_s()))
 
-    async def _start_end(self, order: messages.StartEnd) -> None:
+    async def _start_end(self, order: messages.StartWriterEnd) -> None:
         """Start one end of a writer; report it as ended if it cannot be started.
 
         A passive side without a program of its own is reported as listening.
@@ -103,7 +103,7 @@ class Agent:
         process = await start_writer_end(injector, writer, role, asyncio.subprocess.PIPE)
         if isinstance(process, str):
             self._send(
-                messages.WriterNews(writer=writer.index, ended=f"{role} side ended: {process}")
+                messages.WriterNews(writer=writer.index, why_ended=f"{role} side ended: {process}")
             )
             return
         end = End(writer, role, injector, process, self._send, self.is_only_writing_origin)
@@ -115,7 +115,7 @@ class Agent:
         writing_ends = [other for other in self.ends if other.role == "origin" and not other.held]
         return writing_ends == [end]
 
-    async def _control(self, order: messages.Control) -> None:
+    async def _control(self, order: messages.ControlWriters) -> None:
         """Stop, hold, freeze or resume ends. After a stop or hold, report their buffers."""
         ends = [end for end in self.ends if end.index in order.writers]
         origins = [end for end in ends if end.role == "origin"]

@@ -312,7 +312,7 @@ class End:
             self._send(WriterNews(writer=self.index, transport=arrived.transport))
 
     def _report_end(self, why: str) -> None:
-        self._send(WriterNews(writer=self.index, ended=f"{self.role} side ended: {why}"))
+        self._send(WriterNews(writer=self.index, why_ended=f"{self.role} side ended: {why}"))
 
     async def _watch(self, log: IO[bytes]) -> None:
         """Read its output until it ends; start a new passive side after each short write."""

@@ -34,7 +34,7 @@ def require_permitted(order: messages.Order) -> None:
 
 def _faults(order: messages.Order) -> Iterator[str]:
     match order:
-        case messages.StartEnd():
+        case messages.StartWriterEnd():
             yield from _injector_faults(order.injector)
             yield from _writer_faults(order.writer)
         case messages.MakeWrites():

@@ -296,7 +296,7 @@ class Hub:
     def _start_ends(self, role: EndRole, injector: Injector, writers: list[Writer]) -> None:
         for writer in writers:
             node = writer.target if role == "target" else writer.origin
-            self.send(node, messages.StartEnd(role, injector.name, writer))
+            self.send(node, messages.StartWriterEnd(role, injector.name, writer))
 
     async def stop(self, states: Sequence[WriterState]) -> None:
         """Stop these writers and wait until they have stopped."""
@@ -422,7 +422,7 @@ class Hub:
         """Record news of a writer; `clock_offset_s` is its agent's clock minus the conductor's."""
         series = state.series
         state.listening |= news.listening
-        state.end_reason = state.end_reason or news.ended
+        state.end_reason = state.end_reason or news.why_ended
         series.transport = news.transport or series.transport
         series.meter = news.meter or series.meter
         series.samples += [
@@ -431,7 +431,9 @@ class Hub:
         if row := news.row:
             if state.must_be_frozen:
                 state.must_be_frozen = False
-                self.send(state.writer.target, messages.Control("freeze", [state.writer.index]))
+                self.send(
+                    state.writer.target, messages.ControlWriters("freeze", [state.writer.index])
+                )
             start_s = row.start_s - clock_offset_s
             if series.rows:
                 # A row does not start before the end of the previous row.
@@ -439,12 +441,14 @@ class Hub:
             series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - clock_offset_s))
 
 
-def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, messages.Control]:
+def _control_orders(
+    action: Action, states: Sequence[WriterState]
+) -> dict[str, messages.ControlWriters]:
     """Return node -> the order about the writers that have an end on it."""
-    orders: dict[str, messages.Control] = {}
+    orders: dict[str, messages.ControlWriters] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
-            order = orders.setdefault(node, messages.Control(action, []))
+            order = orders.setdefault(node, messages.ControlWriters(action, []))
             order.writers.append(state.writer.index)
     return orders
 

@@ -74,7 +74,7 @@ def report_files(run: Path) -> dict[str, bytes]:
     The content depends only on the run. Raises InputError if the run has integrity faults.
     """
     report_folder = run / "report"
-    # `shell=None`: the page is read on other hosts, so its commands are not for this one.
+    # The page is read on other hosts, so its commands are not adapted to this host's shell.
     make_reports([run], report_folder, shell=None)
     return {name: (report_folder / name).read_bytes() for name in _REPORT_FILES}
 

@@ -76,7 +76,7 @@ class Tool(ABC):
         """Return why the tool cannot run on this host, and how to install it; None if it can."""
 
 
-def first_of_node(argument_count: int) -> str:
+def first_rank_of_node_only(argument_count: int) -> str:
     """Return shell code that continues only in the first rank of each node.
 
     All other ranks become the application, whose words follow after `argument_count` arguments.

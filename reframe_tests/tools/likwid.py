@@ -53,7 +53,7 @@ class Likwid(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See `Tool.wrap`."""
-        script = (base.first_of_node(2) if self._scope == "node" else "") + _RANK_SCRIPT
+        script = (base.first_rank_of_node_only(2) if self._scope == "node" else "") + _RANK_SCRIPT
         return [
             *launcher,
             "sh",

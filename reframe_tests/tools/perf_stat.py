@@ -1,9 +1,9 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
-The level `perf_stat` counts generic events. Further levels are the groups of `records.roles`. Their
-events depend on the processor and are chosen where the rank runs. `perf_stat:memory` counts each
-rank. `perf_stat:dram` counts once per node and system-wide, since uncore counters belong to no
-process.
+As a level of the factor `tool`, `perf_stat` counts generic events. Further levels, such as
+`perf_stat:memory`, count the events of a group of `records.roles`. These events depend on the
+processor and are chosen where the rank runs. `perf_stat:memory` counts each rank. `perf_stat:dram`
+counts once per node and system-wide, since uncore counters belong to no process.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ _CLEAR_VARIABLES = "scope= group_events= metrics=; "
 #: 0 if a signal ended the application, or if it ended before perf waited for it. So the inner
 #: script writes the application's status to descriptor 4. Descriptor 3 is the application's output.
 _RANK_SCRIPT = (
-    f'exec 3>&1; ended=$(LC_ALL=C perf stat -j $scope -o "$1/rank-{RANK}.json"'
+    f'exec 3>&1; status=$(LC_ALL=C perf stat -j $scope -o "$1/rank-{RANK}.json"'
     ' -e "$2${group_events:+,$group_events}" ${metrics:+-M "$metrics"}'
     ' -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
-    ' 4>&1 >&3 3>&-); exit "${ended:-$?}"'
+    ' 4>&1 >&3 3>&-); exit "${status:-$?}"'
 )
 #: Shell script that perf starts. Arguments: the caller's LC_ALL, and the arguments of
 #: `_RANK_SCRIPT`.
@@ -102,7 +102,9 @@ class PerfStat(Tool):
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See `Tool.wrap`."""
         events = _COMMON_EVENT if self._group else ",".join(EVENTS)
-        system_wide = f"{base.first_of_node(3)}scope=-a; " if self._scope == "node" else ""
+        system_wide = (
+            f"{base.first_rank_of_node_only(3)}scope=-a; " if self._scope == "node" else ""
+        )
         event_choice = _event_choice(self._group) if self._group else ""
         script = _CLEAR_VARIABLES + system_wide + event_choice + _RANK_SCRIPT
         arguments = [FOLDER_PLACEHOLDER, events, _APPLICATION_SCRIPT]
@@ -144,7 +146,7 @@ class PerfStat(Tool):
         requested = counts("perf_stat", self._group, processor_family(processor))
         if not requested:
             return f"no events are known for this processor, {processor_words(processor)}"
-        events = ", ".join(event for count in requested for event in count.events)
+        events = ", ".join(event for row in requested for event in row.events)
         try:
             if not _has_counters(os.environ.get("PATH")):
                 return "this host has no hardware counters (measure on a machine that has)"
@@ -158,7 +160,7 @@ class PerfStat(Tool):
         return f"this host counts none of {events} (measure on a machine with counters)"
 
 
-# These answers are kept for each PATH, since all groups use the same perf.
+# All groups use the same perf, so its answers are cached, for each PATH on which it may be found.
 
 
 @cache
@@ -298,4 +300,7 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
 
 
 TOOL = PerfStat()
-TOOLS: tuple[Tool, ...] = (TOOL, *(PerfStat(*group) for group in groups("perf_stat").items()))
+TOOLS: tuple[Tool, ...] = (
+    TOOL,
+    *(PerfStat(group, scope) for group, scope in groups("perf_stat").items()),
+)

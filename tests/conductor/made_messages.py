@@ -58,8 +58,8 @@ NEWS = messages.WriterNews(
 )
 
 ORDERS = [
-    messages.StartEnd("origin", "ucx", WRITER),
-    messages.Control("hold", [0, 1]),
+    messages.StartWriterEnd("origin", "ucx", WRITER),
+    messages.ControlWriters("hold", [0, 1]),
     MAKE_WRITES,
     messages.FinishWrites(2.5),
     messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
@@ -70,7 +70,9 @@ ORDERS = [
 REPORTS = [
     messages.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
     messages.Pong(1.7e9 + 0.5),
-    messages.WriterNews(writer=3, listening=True, transport="shared memory", ended="exit status 1"),
+    messages.WriterNews(
+        writer=3, listening=True, transport="shared memory", why_ended="exit status 1"
+    ),
     NEWS,
     messages.WritersStopped(
         [

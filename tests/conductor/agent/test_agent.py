@@ -131,7 +131,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
         end_that_records("origin", 2),
     ]
     for order in ("hold", "resume"):
-        asyncio.run(agent.execute(messages.Control(order, [1])))
+        asyncio.run(agent.execute(messages.ControlWriters(order, [1])))
     roles = ["origin", "target"]
     assert done == [
         ("row", "origin"),
@@ -159,7 +159,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     arrived_b = []
     origin.meter = SimpleNamespace(start=lambda: None, take_arrival=arrived_b.append)
     other.meter = None
-    asyncio.run(agent.execute(messages.Control("freeze", [1])))
+    asyncio.run(agent.execute(messages.ControlWriters("freeze", [1])))
     assert [side.frozen for side in agent.ends] == [False, True, False]
     for one in (target, origin, other):
         one.resume()
@@ -194,6 +194,6 @@ def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, socket
             await asyncio.wait_for(one.watch_for_listener(), 0.3)
 
     asyncio.run(run())
-    assert [news.listening for news in sent if news.ended is None] == [True] * listens
+    assert [news.listening for news in sent if news.why_ended is None] == [True] * listens
     assert one.listened == listens
     assert not (listens and sockets is None) or clock.now_s() - began_s > 0.05

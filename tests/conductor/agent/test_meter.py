@@ -244,7 +244,7 @@ def test_only_the_origin_reports_rows(tmp_path, role, rows):
         end = End(WRITER, role, INJECTORS["perftest"], process, sent.append)
         end.meter = None
         end.begin((tmp_path / "log").open("wb"))
-        while not (sent and sent[-1].ended):
+        while not (sent and sent[-1].why_ended):
             await asyncio.sleep(0.01)
         await end.end_tasks()
 

@@ -16,7 +16,7 @@ from tests import made_writers
 WRITER = made_writers.writer(
     index=3, origin="o1", target="t1", address="10.0.0.1", device="mlx5_0:1"
 )
-START = messages.StartEnd("origin", "ucx", WRITER)
+START = messages.StartWriterEnd("origin", "ucx", WRITER)
 MAKE_WRITES = messages.MakeWrites(
     injector="ucx",
     writer=WRITER,
@@ -46,7 +46,7 @@ BOND_WRITER = replace(WRITER, device="bond0.12")
         ),
         MAKE_WRITES,
         messages.BeginWatch(["mlx5_0", "eth0", "ib0:1"], [], [], []),
-        messages.Control("stop", [3]),
+        messages.ControlWriters("stop", [3]),
         messages.Ping(),
     ],
 )

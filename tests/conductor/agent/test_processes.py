@@ -105,11 +105,11 @@ async def run():
     one = agent.Agent(wire, logs)
     for index in range(40):
         writer = made_writers.writer(index=index)
-        await one.execute(messages.StartEnd("origin", "sleeper", writer))
+        await one.execute(messages.StartWriterEnd("origin", "sleeper", writer))
     log = logs / "writer-39-origin.log"
     while log.exists() and not log.read_text():
         await asyncio.sleep(0.01)
-    print(len(one.ends), [news.ended for news in wire.sent if news.ended])
+    print(len(one.ends), [news.why_ended for news in wire.sent if news.why_ended])
     await one.stop()
 
 INJECTORS["sleeper"] = Sleeper()
@@ -152,13 +152,13 @@ def test_the_processes_of_a_node_are_not_read_for_each_end_that_is_held_or_stopp
 
     async def n_read(action):
         before = folders.count(Path("/proc"))
-        await agent.execute(messages.Control(action, list(range(20))))
+        await agent.execute(messages.ControlWriters(action, list(range(20))))
         return folders.count(Path("/proc")) - before
 
     async def hold_and_stop():
         for index in range(20):
             writer = made_writers.writer(index=index)
-            await agent.execute(messages.StartEnd("origin", "sleeper", writer))
+            await agent.execute(messages.StartWriterEnd("origin", "sleeper", writer))
         return await n_read("hold"), await n_read("stop")
 
     wire = RecordingWire()
@@ -197,8 +197,8 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
         agent = Agent(wire, tmp_path)
         writer = made_writers.writer(origin="n", target="n", port=port)
         INJECTORS["caller"] = Caller()
-        await agent.execute(messages.StartEnd("origin", "caller", writer))
-        while not any(news.ended for news in wire.sent):
+        await agent.execute(messages.StartWriterEnd("origin", "caller", writer))
+        while not any(news.why_ended for news in wire.sent):
             await asyncio.sleep(0.01)
         await agent.stop()
 
@@ -211,7 +211,7 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
     finally:
         del INJECTORS["caller"]
     reason = f"origin side ended: port {port} of 127.0.0.1 does not answer (TCP)"
-    assert wire.sent[0].ended == reason
+    assert wire.sent[0].why_ended == reason
     assert not processes.is_connecting(port, os.getpid())
 
 
@@ -228,7 +228,7 @@ def test_a_writer_whose_port_another_process_has_ends_with_that_reason(tmp_path)
         agent = Agent(wire, tmp_path)
         writer = made_writers.writer(origin="n", target="n", port=port)
         INJECTORS["patient"] = Patient()
-        await agent.execute(messages.StartEnd("target", "patient", writer))
+        await agent.execute(messages.StartWriterEnd("target", "patient", writer))
         while not wire.sent:
             await asyncio.sleep(0.01)
         await agent.stop()
@@ -239,4 +239,4 @@ def test_a_writer_whose_port_another_process_has_ends_with_that_reason(tmp_path)
         del INJECTORS["patient"]
         holder.communicate()
     reason = f"target side ended: another process listens on port {port}: "
-    assert wire.sent[0].ended.startswith(reason)
+    assert wire.sent[0].why_ended.startswith(reason)

@@ -17,7 +17,7 @@ from conductor.agent.end_program import start_writer_end
 from conductor.agent.short_writer import ShortWriter
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total
-from conductor.messages import MakeWrites, StartEnd
+from conductor.messages import MakeWrites, StartWriterEnd
 from records import processes
 from records.kernel_text import read
 from records.timetable import PlannedWrite, staggered_writes
@@ -136,7 +136,7 @@ def test_passive_sides_of_a_target_take_turns():
 async def passive_side(writer, logs):
     """Return an agent that has started the passive side of a short write: its target's end."""
     agent = Agent(RecordingWire(), logs)
-    await agent.execute(StartEnd("target", "stand-in", writer))
+    await agent.execute(StartWriterEnd("target", "stand-in", writer))
     return agent
 
 

@@ -203,7 +203,7 @@ def with_agents(nodes, answer, talk, ahead_s=0.0):
 
 def test_rows_of_an_agent_whose_clock_is_ahead_are_converted_to_the_conductors_time():
     def answer(_, order):
-        if not isinstance(order, messages.StartEnd):
+        if not isinstance(order, messages.StartWriterEnd):
             return []
         if order.role == "target":
             return [messages.WriterNews(writer=order.writer.index, listening=True)]
@@ -240,7 +240,7 @@ ONE = made_writers.writer(origin="o1", target="n7")
 @pytest.mark.parametrize(
     ("reports", "ended", "allowed_s"),
     [
-        ([lambda index: messages.WriterNews(writer=index, ended="no port")], "no port", 60.0),
+        ([lambda index: messages.WriterNews(writer=index, why_ended="no port")], "no port", 60.0),
         ([], "passive side did not listen within 0 s", 0.1),
         ([lambda index: messages.WriterNews(writer=index, listening=True)], None, 60.0),
     ],
@@ -249,7 +249,7 @@ def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
     starts = []
 
     def answer(node, order):
-        if not isinstance(order, messages.StartEnd):
+        if not isinstance(order, messages.StartWriterEnd):
             return []
         starts.append((node, order.role, order.writer.index))
         return [report(order.writer.index) for report in reports]
@@ -272,8 +272,8 @@ def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
 
 def test_a_passive_side_that_has_ended_keeps_its_reason_while_another_is_waited_for():
     def answer(node, order):
-        if isinstance(order, messages.StartEnd) and node == "n7":
-            return [messages.WriterNews(writer=order.writer.index, ended="no port")]
+        if isinstance(order, messages.StartWriterEnd) and node == "n7":
+            return [messages.WriterNews(writer=order.writer.index, why_ended="no port")]
         return []
 
     async def talk(hub):
@@ -293,9 +293,9 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
         if not isinstance(order, messages.Ping):
             orders.append((node, order))
         match order:
-            case messages.StartEnd("target"):
+            case messages.StartWriterEnd("target"):
                 return [messages.WriterNews(writer=0, listening=True)]
-            case messages.StartEnd():
+            case messages.StartWriterEnd():
                 # The first two rows begin at the same time.
                 spans_s = [(-1, 0, 5.0), (-1, 2, 6.0), (4, 5, 7.0)]
                 rows = [RateRow(begun_s + start, begun_s + to, rate) for start, to, rate in spans_s]
@@ -303,10 +303,10 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
                     messages.WriterNews(writer=1, row=rows[0], transport="tcp"),
                     *(messages.WriterNews(writer=0, row=row, transport="RoCE") for row in rows),
                     messages.WriterNews(writer=0, meter=COUNTED),
-                    messages.WriterNews(writer=0, ended="first"),
-                    messages.WriterNews(writer=0, ended="second"),
+                    messages.WriterNews(writer=0, why_ended="first"),
+                    messages.WriterNews(writer=0, why_ended="second"),
                 ]
-            case messages.Control(action) if action != "resume":
+            case messages.ControlWriters(action) if action != "resume":
                 return [
                     messages.WritersStopped(
                         [Placement(writer=0, role="target", own_binding=node, buffers_b={})]
@@ -334,9 +334,9 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
     assert (state.end_reason, state.series.transport, meter) == ("first", "RoCE", COUNTED)
     assert sorted(end.own_binding for end in placed) == ["n7", "o1"]
     node_orders = {name: [order for node, order in orders if node == name] for name in ("o1", "n7")}
-    controls = [messages.Control(action, [0]) for action in ("hold", "resume", "stop")]
+    controls = [messages.ControlWriters(action, [0]) for action in ("hold", "resume", "stop")]
     assert node_orders["o1"][1:] == controls
-    assert node_orders["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
+    assert node_orders["n7"][1:] == [messages.ControlWriters("freeze", [0]), *controls]  # once
 
 
 ACTION = "read its node's load"
