@@ -205,7 +205,7 @@ class Request:
         machine = self.machine
         facts = Facts(
             name=machine.name,
-            config=self.config,
+            config_file=self.config,
             settings=self.settings,
             checks_folder=self.checks_folder,
             machine=machine,

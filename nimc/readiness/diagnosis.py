@@ -171,7 +171,7 @@ def feasibility_of(
         names = sorted({name for case in cases for name in case.injectors})
         doubts = [doubt for name in names if (doubt := INJECTORS[name].doubt())]
     if in_jobs:
-        doubts += missing_on_nodes(machine, facts.config.parents[1])
+        doubts += missing_on_nodes(machine, facts.config_file.parents[1])
     case_matrix = matrix(checks, offers, fewest_nodes(cases))
     return Feasibility(case_matrix, omissions, "; ".join(why), doubts)
 

@@ -35,7 +35,7 @@ class Facts:
     #: Name of the machine.
     name: str
     #: ReFrame's configuration of the machine.
-    config: Path
+    config_file: Path
     settings: ReframeSettings
     checks_folder: Path
     #: The site file; None if it cannot be used.
@@ -133,7 +133,7 @@ class Facts:
 def find_facts(name: str, root: Path, node_findings: Sequence[HostFinding] = ()) -> Facts:
     """Return the facts of a machine. Raises InputError if this checkout has no file for it."""
     site_files.require_known(name, root)
-    config = root / "configs" / f"{name}.py"
+    config_file = root / "configs" / f"{name}.py"
     machine = None
     fault = ""
     try:
@@ -142,8 +142,8 @@ def find_facts(name: str, root: Path, node_findings: Sequence[HostFinding] = ())
         fault = str(error)
     return Facts(
         name=name,
-        config=config,
-        settings=settings_of(config),
+        config_file=config_file,
+        settings=settings_of(config_file),
         checks_folder=root / "reframe_tests",
         machine=machine,
         site_fault=fault,

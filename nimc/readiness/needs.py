@@ -121,7 +121,7 @@ def site_file(facts: Facts) -> HostFinding:
     subject, machine = f"site/{facts.name}.yaml", facts.machine
     if machine is None:
         remedy = "see site/example_slurm.yaml"
-        if not (facts.config.parents[1] / subject).exists():
+        if not (facts.config_file.parents[1] / subject).exists():
             remedy = _remedy_without_file(facts.name, other_file=f"configs/{facts.name}.py")
         return fault_finding(subject, facts.site_fault, remedy, needed=True)
     detail = f"origins: {machine.origins.policy}; injector: {machine.injector}"
@@ -591,7 +591,7 @@ def _python(_facts: Facts) -> list[HostFinding]:
 
 
 def _files(facts: Facts) -> list[HostFinding]:
-    return [config_file(facts.name, facts.config, facts.settings), site_file(facts)]
+    return [config_file(facts.name, facts.config_file, facts.settings), site_file(facts)]
 
 
 def _checks(facts: Facts) -> Iterator[HostFinding]:
@@ -642,7 +642,7 @@ NEEDS = (
     Need("some", _with_machine(lambda machine, _: keys_of_writes(machine))),
     Need("nimc", _checks),
     Need("some", lambda facts: [c_compiler(needed=lacks_compiler(facts.matrix_of_targets))]),
-    Need("some", lambda facts: environments(facts.matrix_of_targets, facts.config)),
+    Need("some", lambda facts: environments(facts.matrix_of_targets, facts.config_file)),
     Need("some", lambda facts: sharing(facts.partitions, facts.settings.environment)),
     Need("some", lambda facts: injectors(facts.machine, facts.node_findings)),
     Need("some", lambda _: tools()),
