@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conductor.injectors import INJECTORS, get, writing_rate_b_s
+from conductor.injectors import INJECTORS, injector_for, writing_rate_b_s
 from conductor.injectors.base import Injector
 from records.acceptance import AcceptanceLimits
 from records.arms import ARMS, SCHEDULED
@@ -295,11 +295,11 @@ def _injector(levels: Mapping[str, Level], machine: Machine, *, short: bool) -> 
     name = str(levels["injector"])
     direction = str(levels["direction"])
     if name != "auto":
-        return get(name, direction)
-    injector = get(machine.injector, direction)
+        return injector_for(name, direction)
+    injector = injector_for(machine.injector, direction)
     is_shared_host = machine.origins.policy == "same_host"
     if is_shared_host and short and not injector.writes_short:
-        return get("ucx", direction)
+        return injector_for("ucx", direction)
     return injector
 
 

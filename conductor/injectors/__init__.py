@@ -30,7 +30,7 @@ INJECTORS: dict[str, Injector] = {
 }
 
 
-def get(name: str, direction: str = "write") -> Injector:
+def injector_for(name: str, direction: str = "write") -> Injector:
     """Return the injector of this name, or its counterpart in another direction: `NAME_read`.
 
     With the default direction, a name such as `ucx_read` keeps its own direction. A control has no

@@ -52,7 +52,7 @@ class NodeReport:
     addresses: dict[str, str | None]
     #: Injector (program that makes writes) -> what is missing for it, and how to get this. It is
     #: None if the injector is ready.
-    injectors: dict[str, str | None]
+    injector_faults: dict[str, str | None]
     #: Device or interface -> name of the counter that counts its bytes. `DEVICE` means the first
     #: port of an RDMA device, `DEVICE:PORT` another port.
     counters: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class NodeReport:
 
         The text is empty if the injector can write.
         """
-        return INJECTORS[name].why_not_over(fabric) or self.injectors.get(name) or ""
+        return INJECTORS[name].why_not_over(fabric) or self.injector_faults.get(name) or ""
 
 
 def main() -> None:
@@ -126,7 +126,9 @@ def look_at_node(
         unseen=[path for path in paths if not os.path.exists(path)],
         sees_lock=_sees_lock(folder / "lock"),
         addresses={adapter.name: _address(adapter.name) for adapter in this_node.interfaces},
-        injectors={name: injector.why_missing(device) for name, injector in INJECTORS.items()},
+        injector_faults={
+            name: injector.why_missing(device) for name, injector in INJECTORS.items()
+        },
         counters=counter_names,
         uncounted=uncounted,
         gid_indexes=gid_indexes,

@@ -14,7 +14,7 @@ from pathlib import Path
 from analysis.display.figures import quantity
 from conductor.block import trial as block_trial
 from conductor.block.trial import Trial
-from conductor.injectors import INJECTORS, get
+from conductor.injectors import INJECTORS, injector_for
 from nimc.cluster.node_look import NodeReport
 from nimc.readiness.faults import fault_in
 from nimc.readiness.finding import HostFinding, fault_finding
@@ -83,7 +83,7 @@ def _treatment(name: str, direction: str, machine: Machine) -> Treatment | None:
     Returns None if the injector cannot do this on the machine.
     """
     try:
-        injector = get(name, direction)
+        injector = injector_for(name, direction)
         levels = {"injector": name, "direction": direction}
         request = planning.CaseRequest(arms=["off", "on"], levels=levels)
         writes = planning.treatments(request, machine)[-1].writes
@@ -146,7 +146,7 @@ def trial_findings(
     for trial in trials:
         is_needed = trial.name == machine.injector
         subject = trial_subject(trial.name)
-        faults = [fault for node in nodes if (fault := node.injectors.get(trial.name))]
+        faults = [fault for node in nodes if (fault := node.injector_faults.get(trial.name))]
         if faults and not is_needed:
             detail, _, remedy = faults[0].partition(": ")
             yield fault_finding(subject, detail, remedy)

@@ -63,7 +63,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 def looked_at(rdma: list[Device], **changes: Any) -> JobLook:
     """Return a look at two nodes that are alike."""
     ready = dict.fromkeys(INJECTORS)
-    nodes = [made.node(name, rdma, injectors=ready, **changes) for name in ("a", "b")]
+    nodes = [made.node(name, rdma, injector_faults=ready, **changes) for name in ("a", "b")]
     return JobLook(job="7", why=None, nodes=nodes)
 
 

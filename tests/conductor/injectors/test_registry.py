@@ -25,7 +25,7 @@ from tests.reframe_tests.reframe_call import script
 )
 def test_an_unknown_injector_or_direction_is_refused_with_the_known_ones(words, fault):
     with pytest.raises(ValueError, match=fault):
-        injectors.get(*words)
+        injectors.injector_for(*words)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_unknown_injector_or_direction_is_refused_with_the_known_ones(words, 
     ],
 )
 def test_a_direction_picks_the_counterpart_of_the_same_program(words, counterpart):
-    assert injectors.get(*words.split()).name == counterpart
+    assert injectors.injector_for(*words.split()).name == counterpart
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_what_the_page_says_of_each_injector(
 
 
 def test_a_rate_is_asked_of_injectors_that_can_hold_it():
-    assert injectors.writing_rate_b_s(injectors.get("perftest"), "500MB/s") == 500e6
+    assert injectors.writing_rate_b_s(injectors.injector_for("perftest"), "500MB/s") == 500e6
     for name in injectors.INJECTORS:
-        assert injectors.writing_rate_b_s(injectors.get(name), "full") is None
+        assert injectors.writing_rate_b_s(injectors.injector_for(name), "full") is None
     with pytest.raises(InputError, match=r"^rate: '1GB/s' found; spin writes nothing"):
-        injectors.writing_rate_b_s(injectors.get("spin"), "1GB/s")
+        injectors.writing_rate_b_s(injectors.injector_for("spin"), "1GB/s")
     with pytest.raises(InputError, match=r"rate: 'fast'"):
-        injectors.writing_rate_b_s(injectors.get("ucx"), "fast")
+        injectors.writing_rate_b_s(injectors.injector_for("ucx"), "fast")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def node(name: str, devices: list[Device], **changes: Any) -> NodeReport:
         unseen=[],
         sees_lock=True,
         addresses={"docker0": "172.17.0.1", "eno1": "10.0.0.1", "hsn0": "10.1.0.1"},
-        injectors={"perftest": None, "ucx": None, "spin": None},
+        injector_faults={"perftest": None, "ucx": None, "spin": None},
     )
     return replace(whole, **changes)
 

@@ -266,8 +266,8 @@ def test_origins_are_in_the_same_job_if_heterogeneous_jobs_are_refused(tmp_path)
 
 
 def test_an_injector_that_a_node_lacks_is_named_in_a_comment(tmp_path):
-    injectors = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
-    nodes = [node("n1", FAST), node("n2", FAST, injectors=injectors)]
+    injector_faults = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
+    nodes = [node("n1", FAST), node("n2", FAST, injector_faults=injector_faults)]
     text = site_text(cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
     comments = " ".join(text.replace("\n# ", " ").split())
     assert "n2: ib_write_bw is missing: install it" in comments

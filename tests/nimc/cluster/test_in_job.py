@@ -171,7 +171,7 @@ def test_the_start_of_the_job_and_of_each_trial_is_printed_once(tmp_path: Path) 
         ({"sees_lock": None}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
         ({"rdma": []}, "device mlx5_0 on nodes"),
-        ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
+        ({"injector_faults": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
 def test_a_finding_is_missing_if_one_node_lacks_it(change, subject):
@@ -487,7 +487,7 @@ def test_a_node_reports_its_host_and_its_injectors(tmp_path):
     look_from_node(tmp_path, 0, tmp_path)
     (report,) = in_job.read_job_look(tmp_path, 1).nodes
     assert without_miniclusters(report.host) == without_miniclusters(detect())
-    assert report.injectors["spin"] is None
+    assert report.injector_faults["spin"] is None
 
 
 def test_a_machine_without_slurm_is_refused(tmp_path):

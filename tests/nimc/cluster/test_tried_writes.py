@@ -202,7 +202,7 @@ def test_a_trial_that_a_time_limit_ended_is_reported_with_the_state_of_the_job(t
 
 def test_a_missing_injector_is_reported_with_how_to_install_it():
     why = "ucx_perftest with verbs is missing for mlx5_0: 'apt install ucx-utils'"
-    nodes = [NODES[0], replace(NODES[1], injectors={"perftest": None, "ucx": why})]
+    nodes = [NODES[0], replace(NODES[1], injector_faults={"perftest": None, "ucx": why})]
     node_trial = Trial("ucx", "writer 0 (ucx, n2): No such file or directory", None, [], [])
     (finding,) = tried_writes.trial_findings([node_trial], nodes, CLUSTER)
     assert (finding.what, finding.state, finding.needed) == ("writes by ucx", "limited", False)
