@@ -29,7 +29,7 @@ from nimc.campaign.request import uses_slurm
 from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
 from nimc.cluster.tried_writes import link_count, trial_findings
 from nimc.readiness.reframe_config import settings_of, target_partitions
-from nimc.run.session import INJECTION_FOLDER_PREFIX
+from nimc.run.session import INJECTION_FOLDER_PREFIX, RUN_VARIABLE
 from records import checkout, injected, processes
 from records.acceptance import DISTURBANCE_LIMITS
 from records.block_plan import BlockPlan, OriginPolicy
@@ -267,7 +267,13 @@ def _run_here(
         interrupts.check()
         progress.tell_start(request.block)
         child = subprocess.Popen(
-            argv, stdout=log, stderr=log, cwd=folder, pass_fds=streams, preexec_fn=prepare
+            argv,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env={**os.environ, RUN_VARIABLE: str(folder)},
+            pass_fds=streams,
+            preexec_fn=prepare,
         )
     try:
         while child.poll() is None:

@@ -1,7 +1,8 @@
 """Runs ReFrame sessions as child processes that end with the campaign, and finds their processes.
 
-In this module, a *run* is one of three things for which ReFrame starts in a folder of its own: a
-run of a campaign, a job that inspects nodes, or an injection in a job. `run` is its folder.
+In this module, a *run* is one of three things that have a folder of their own: a run of a campaign,
+a job that inspects nodes, or an injection. `run` is its folder. ReFrame starts them, except for an
+injection on this host, whose conductor `nimc` starts (`nimc.cluster.injection_session`).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import pytest
 
 from conductor.injectors import INJECTORS
 from nimc.crate.schemas import schema_of
+from nimc.run import session
 from records.checkout import ROOT, python_main
 from tests.live_processes import live_processes
 from tests.waiting import wait_until
@@ -188,6 +189,19 @@ def test_ctrl_c_ends_an_injection_without_a_command(tmp_path: Path) -> None:
     assert began_s < document["end_s"] < time.time()
     assert document["readings"] == record_of(tmp_path)["readings"]
     wait_until(lambda: processes_of(tmp_path) == {})
+
+
+def test_a_campaign_on_this_host_finds_an_injection(tmp_path: Path) -> None:
+    process = start(tmp_path, "--for", "10min", "-o", "r.json")
+    wait_for_writes(process)
+    (folder,) = tmp_path.glob("results/.nimc-inject-*")
+    pids = processes_of(tmp_path).keys() - {process.pid}
+    run_pids = set(session.processes_of(folder))
+    concurrent_runs = session.concurrent_runs(tmp_path / "quick-localhost-1")
+    process.terminate()
+    process.communicate(timeout=300)
+    assert run_pids == pids
+    assert "an injection" in concurrent_runs
 
 
 def test_writes_end_after_the_given_time_and_the_command_continues(tmp_path: Path) -> None:
