@@ -22,8 +22,8 @@ from records.last_words import is_warning
 
 #: Default time limit of a program, seconds.
 TIMEOUT_S = 60.0
-#: Default folder in which programs start. Only root can add files to it.
-START_FOLDER = Path("/")
+#: Root folder of the file system, where programs start by default. Only root can add files to it.
+FILE_SYSTEM_ROOT = Path("/")
 _MISSING_TEXT = "not found on this host"
 #: File name of MPICH's library. MPIs that can replace MPICH use this name for their library, too.
 _MPICH = "libmpi.so.12"
@@ -91,7 +91,7 @@ def ask(
     *,
     timeout_s: float = TIMEOUT_S,
     stdin: str | IO[str] | None = None,
-    folder: Path = START_FOLDER,
+    folder: Path = FILE_SYSTEM_ROOT,
     errors: str = "replace",
 ) -> ProgramAnswer:
     """Run a command. The answer also shows if the program is missing or too slow.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from records.errors import MachineError
 from records.kernel_text import read
-from records.programs import START_FOLDER, ask, last_line
+from records.programs import FILE_SYSTEM_ROOT, ask, last_line
 
 #: PATH with the folders of daemons (`sbin`), which not every user has on it.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
@@ -52,7 +52,7 @@ def start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
                 command,
-                cwd=START_FOLDER,
+                cwd=FILE_SYSTEM_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

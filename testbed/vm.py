@@ -14,7 +14,7 @@ from typing import Literal
 from records.errors import InputError, MachineError
 from records.files import replace_bytes, replace_text
 from records.kernel_text import number, read
-from records.programs import START_FOLDER, ask, last_line
+from records.programs import FILE_SYSTEM_ROOT, ask, last_line
 from testbed import namespaces
 from testbed.daemons import CONTROLLER
 from testbed.shell import PATH, environment, start
@@ -100,7 +100,7 @@ def _zstd_content(packed: bytes) -> bytes:
     """Return what was compressed; Python has no such decompressor before 3.14."""
     command = ["zstd", "-dc"]
     done = subprocess.run(
-        command, input=packed, capture_output=True, cwd=START_FOLDER, env=environment()
+        command, input=packed, capture_output=True, cwd=FILE_SYSTEM_ROOT, env=environment()
     )
     if done.returncode:
         raise MachineError(f"the kernel's payload: {last_line(done.stderr.decode())}")

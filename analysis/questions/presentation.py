@@ -367,7 +367,7 @@ def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
 
     return Picture(
         name=f"{question.name} {key_text}",
-        title=f"{question.title}: {'; '.join(figures)}",
+        alt_text=f"{question.title}: {'; '.join(figures)}",
         caption=f"{_CAPTIONS[question.plot]} {note}".rstrip(),
         height_in=height_of(question, rows),
         draw=draw_rows,

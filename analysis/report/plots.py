@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS, arm_and_levels, arm_of
-from records.programs import START_FOLDER
+from records.programs import FILE_SYSTEM_ROOT
 from records.text import one_line
 from records.units import percentage
 
@@ -46,7 +46,8 @@ COLOURS = {
     # Replaces `band` for a baseline that does not repeat itself (`is_steady`).
     "unsteady": ("#e9b9a6", "#7d4a3c"),
     _OTHER: arm_of("").colours,
-    "bad": ("#8a8f98", "#a7adb8"),
+    # Runs that do not count.
+    "uncounted": ("#8a8f98", "#a7adb8"),
     # Levels of a factor with one line per level.
     "level0": ("#c2453c", "#f08a80"),
     "level1": ("#2b7a9b", "#6cc0e0"),
@@ -125,7 +126,7 @@ def _matplotlib() -> ModuleType:
     """
     os.environ["MATPLOTLIBRC"] = os.devnull
     current = Path.cwd()
-    os.chdir(START_FOLDER)
+    os.chdir(FILE_SYSTEM_ROOT)
     try:
         import matplotlib.artist
 
@@ -152,11 +153,12 @@ def drawing(
 
 
 def themed_svg(
-    figure: Figure, id_prefix: str, title: str, hover: Mapping[str, Sequence[str]] = {}
+    figure: Figure, id_prefix: str, alt_text: str, hover: Mapping[str, Sequence[str]] = {}
 ) -> Markup:
     """Return `figure` as an `<svg>` element for a page; `id_prefix` makes its ids unique.
 
-    `hover`: id of a group of points -> the text of each point that is shown under the pointer.
+    `alt_text` describes the figure for readers who cannot see it. `hover`: id of a group of points
+    -> the text of each point that is shown under the pointer.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
@@ -172,7 +174,7 @@ def themed_svg(
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     for side in ("width", "height"):
         svg = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(alt_text)}"', 1)
     # Only ids are changed, since a label may contain `grid=fine`.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{id_prefix}-", svg)
     for group, texts in hover.items():
@@ -207,7 +209,7 @@ class Picture:
     #: Name of its files, without `.svg` and `.pdf`.
     name: str
     #: Description of the picture with its numbers, for readers who cannot see it.
-    title: str
+    alt_text: str
     caption: str
     height_in: float
     draw: Callable[[Figure], Hover]
@@ -217,7 +219,7 @@ class Picture:
     def svg(self, anchor: str, width_in: float = 5.0) -> Markup:
         """Return the picture as an `<svg>` element for a page; `anchor` makes its ids unique."""
         with drawing(self.height_in, width_in) as figure:
-            return themed_svg(figure, anchor, self.title, self.draw(figure))
+            return themed_svg(figure, anchor, self.alt_text, self.draw(figure))
 
     def write(self, path: Path, width_in: float) -> bool:
         """Write `path`.svg and `path`.pdf for print, and return whether the picture fits.
@@ -232,9 +234,9 @@ class Picture:
                 self.draw(figure)
                 if _fits(figure):
                     # Dates are left out, so that the same figure gives the same bytes.
-                    svg_metadata = {"Title": self.title, "Date": None}
+                    svg_metadata = {"Title": self.alt_text, "Date": None}
                     pdf_metadata: dict[str, Any] = {
-                        "Title": self.title,
+                        "Title": self.alt_text,
                         "Subject": self.caption,
                         "CreationDate": None,
                     }

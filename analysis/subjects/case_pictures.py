@@ -88,7 +88,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
                 if kind == "counts":
                     colour, shape, kind_style = treatment, marker(treatment), _COUNTED_STYLE
                 else:
-                    colour = "bad"
+                    colour = "uncounted"
                     shape, kind_style = _UNCOUNTED_POINTS[str(kind)]
                 gid = f"points-{strip}-{kind}"
                 style = {**kind_style, "gid": gid, "rasterized": is_rasterized}
@@ -111,7 +111,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     )
     return Picture(
         name=name,
-        title=f"Every sample in {scaled_unit}, by treatment. Medians: {medians_text}",
+        alt_text=f"Every sample in {scaled_unit}, by treatment. Medians: {medians_text}",
         caption=f"All {samples.height} runs, one point each, in order of time within each"
         " treatment. Line: median. Hollow: warm-up. Cross: rejected. Warm-ups and rejected runs out"
         " of range are drawn at the edge, and runs without a figure of merit outside it.",
@@ -177,7 +177,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
     estimates = estimates_text((row.arm, row.slowdown) for row in rows)
     return Picture(
         name=name,
-        title=f"Slowdown of every pair. Estimates: {estimates}",
+        alt_text=f"Slowdown of every pair. Estimates: {estimates}",
         caption="One point per pair: the treatment against its baseline. Bar: estimate and interval"
         f" of 95 %. {thin_line_caption(rows)}{repeatability_caption(rows)}",
         height_in=0.9 + (0.66 if has_one_baseline else 0.5) * len(rows),

@@ -121,17 +121,17 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
         return {}
 
     estimates = zip(labels, (row.leading_estimate for row in rows), strict=True)
-    title = f"Slowdown of every case: {estimates_text(estimates)}"
+    alt_text = f"Slowdown of every case: {estimates_text(estimates)}"
     caption = f"Slowdown of the typical run under writes, {interval_text(rows)}. "
     caption += thin_line_caption(rows) + repeatability_caption(rows)
     if any(row.control for row in rows):
         caption += " Bar below: control, a busy process instead of the writers."
     if published_points:
         published_texts = "; ".join(f"{rows[y].case} {value:.3f}" for value, y in published_points)
-        title += f". Published: {published_texts}"
+        alt_text += f". Published: {published_texts}"
         caption += " Diamond: published by Groves, Grant and Arnold (2016)."
     return Picture(
-        name=name, title=title, caption=caption, height_in=0.7 + 0.42 * len(rows), draw=draw
+        name=name, alt_text=alt_text, caption=caption, height_in=0.7 + 0.42 * len(rows), draw=draw
     )
 
 

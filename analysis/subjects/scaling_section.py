@@ -117,8 +117,8 @@ def best_of_five_figure(
                     f"{label}, {ranks:,.0f} ranks {fom:.4g}" for _, ranks, fom in line.rows()
                 ]
         _finish_rank_axes(figure, axes, set(pl.concat(runs_of_sides)["ranks"]), unit)
-        title = f"Run time against ranks, best of five in {unit}: {'; '.join(point_texts)}"
-        return themed_svg(figure, name, title)
+        alt_text = f"Run time against ranks, best of five in {unit}: {'; '.join(point_texts)}"
+        return themed_svg(figure, name, alt_text)
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
@@ -178,7 +178,7 @@ def _run_time_picture(runs: pl.DataFrame) -> Picture:
     )
     return Picture(
         name="scaling",
-        title=f"Run time against ranks, best of five in {unit}: {points_text}",
+        alt_text=f"Run time against ranks, best of five in {unit}: {points_text}",
         caption="One point per run that counts; lines join the best of the first 5 of each arm."
         f" Hollow: slowdown published by Groves, Grant and Arnold (2016) for {PUBLISHED_RANKS:,}"
         " ranks, times the best baseline with the most ranks here.",

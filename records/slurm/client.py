@@ -49,7 +49,7 @@ def _configuration_fault(environment: Mapping[str, str]) -> str:
     """
     name = options.CONFIGURATION_VARIABLE
     file = environment.get(name)
-    if file is None or os.path.isfile(programs.START_FOLDER / file):
+    if file is None or os.path.isfile(programs.FILE_SYSTEM_ROOT / file):
         return ""
     return (
         f"{name} names {file!r}, which does not exist; `unset {name}`, or name your cluster's file"

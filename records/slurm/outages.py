@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from records.errors import MachineError
-from records.programs import START_FOLDER
+from records.programs import FILE_SYSTEM_ROOT
 from records.slurm import client
 from records.slurm.parse import PendingJob, jobs_in_folder
 
@@ -74,7 +74,7 @@ class Probe:
                 with suppress(OSError):  # no such program
                     self.process = subprocess.Popen(
                         self.command,
-                        cwd=START_FOLDER,
+                        cwd=FILE_SYSTEM_ROOT,
                         env=client.command_environment(os.environ),
                         stdin=subprocess.DEVNULL,
                         stdout=self.output,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from records.errors import MachineError
 from records.files import user_name
-from records.programs import START_FOLDER
+from records.programs import FILE_SYSTEM_ROOT
 from reframe_tests.spack.failures import reason_in
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 
@@ -74,7 +74,7 @@ def spack(
         environ = isolated_environment(layout, dict(os.environ))
         with subprocess.Popen(
             command,
-            cwd=START_FOLDER,
+            cwd=FILE_SYSTEM_ROOT,
             env=environ,
             stdout=subprocess.PIPE,
             stderr=file,

@@ -73,8 +73,10 @@ def test_pictures_are_in_the_order_of_the_page(
     """The run has pictures of all rates, and pictures of its case."""
     run = loaded_run(tmp_path / "run", swept(sweep(noise=0.005), pairs=6))
     drawn: list[str] = []
-    monkeypatch.setattr(Picture, "write", lambda self, *_: not drawn.append(self.title))
-    monkeypatch.setattr(Picture, "svg", lambda self, *_: Markup("<svg>{}</svg>").format(self.title))
+    monkeypatch.setattr(Picture, "write", lambda self, *_: not drawn.append(self.alt_text))
+    monkeypatch.setattr(
+        Picture, "svg", lambda self, *_: Markup("<svg>{}</svg>").format(self.alt_text)
+    )
     write_for_paper(tmp_path / "paper", [run])
     on_page = dict.fromkeys(re.findall("<svg>(.*?)</svg>", render([run])))
     assert drawn[:: len(POINTS)] == [unescape(title) for title in on_page]
@@ -122,9 +124,9 @@ def test_letters_get_smaller_before_a_picture_is_left_out(tmp_path: Path) -> Non
             axes.tick_params(labelsize="medium")
             return {}
 
-        fits = Picture(name="x", title="title", caption="caption", height_in=2.0, draw=draw).write(
-            tmp_path / str(length), 3.5
-        )
+        fits = Picture(
+            name="x", alt_text="title", caption="caption", height_in=2.0, draw=draw
+        ).write(tmp_path / str(length), 3.5)
         svg = tmp_path / f"{length}.svg"
         assert svg.exists() == fits == (tmp_path / f"{length}.pdf").exists()
         if fits:
