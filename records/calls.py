@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from records.checkout import ROOT
 from records.commands import PROGRAM, Shell
@@ -105,9 +106,9 @@ class RunCommands:
         words = (*call.subject, *self._location_options(), *call.options, *options, *call.tail)
         return self._line(*words)
 
-    def run_or_plan(self, subcommand: str, campaign: str) -> str:
-        """The command that runs or plans a campaign of `campaigns/` on this machine."""
-        return self._line(subcommand, campaign, *self._location_options())
+    def throttling(self, subcommand: Literal["run", "plan"]) -> str:
+        """The command that runs or plans the campaign `throttling` on this machine."""
+        return self._line(subcommand, "throttling", *self._location_options())
 
     def advise(self) -> str:
         """The command that weighs the run's remedies."""

@@ -42,7 +42,7 @@ _SIDE_OFFSET = 0.15
 _NIGHTS_OFFSET = 0.13
 
 
-def slowdowns_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
+def slowdowns_plot(rows: Sequence[Comparison]) -> Markup:
     """Draw the slowdowns of both sides, the reference above: a point per night, and intervals."""
     with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
         axes = plots.rows_axes(figure, [_label(row) for row in rows], plots.SLOWDOWN_AXIS)
@@ -50,10 +50,10 @@ def slowdowns_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
             above, below = y - _SIDE_OFFSET, y + _SIDE_OFFSET
             _draw_side(axes, row.reference, row.reference_nights, above, REFERENCE_COLOUR)
             _draw_side(axes, row.this, row.this_nights, below, THIS_COLOUR)
-        return plots.themed_svg(figure, id_prefix, "Slowdowns of both sides with their intervals")
+        return plots.themed_svg(figure, "slowdowns", "Slowdowns of both sides with their intervals")
 
 
-def ratios_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
+def ratios_plot(rows: Sequence[Comparison]) -> Markup:
     """Draw the ratio of every row with its interval."""
     labels = [_label(row, METRICS[row.metric]) for row in rows]
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
@@ -61,7 +61,7 @@ def ratios_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
         for y, row in enumerate(rows):
             plots.draw_interval(axes, row.ratio, y, THIS_COLOUR)
         values = plots.estimates_text(zip(labels, (row.ratio for row in rows), strict=True))
-        return plots.themed_svg(figure, id_prefix, f"This side / reference: {values}")
+        return plots.themed_svg(figure, "ratios", f"This side / reference: {values}")
 
 
 def _label(row: Comparison, metric: str = "") -> str:
@@ -107,11 +107,9 @@ def render(compared: ComparedSides) -> str:
         compared=compared,
         faulty_runs=compared.faulty_checks,
         sides=sides,
-        slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
-        ratios=ratios_plot(ratios, "r") if ratios else None,
-        scales=best_of_five_figure(
-            [side.runs for side in sides], (REFERENCE_COLOUR, THIS_COLOUR), "n"
-        ),
+        slowdowns=slowdowns_plot(slowdowns) if slowdowns else None,
+        ratios=ratios_plot(ratios) if ratios else None,
+        scales=best_of_five_figure([side.runs for side in sides], (REFERENCE_COLOUR, THIS_COLOUR)),
         colours=(REFERENCE_COLOUR, THIS_COLOUR),
         metrics=METRICS,
         meaning=VERDICT_MEANINGS,

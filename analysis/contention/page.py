@@ -62,7 +62,6 @@ def grid_plot(
     predictions: Sequence[Prediction],
     points: Iterable[Point],
     calibrated_nodes: Sequence[int],
-    id_prefix: str,
 ) -> Markup:
     """Draw all placements: a column per node of computations, a row per node of communications.
 
@@ -89,7 +88,7 @@ def grid_plot(
             axes.set_xlabel("")
         for axes in panels[:, 0]:
             axes.set_ylabel("GB/s")
-        return themed_svg(figure, id_prefix, "Predicted and measured bandwidth of every placement")
+        return themed_svg(figure, "grid", "Predicted and measured bandwidth of every placement")
 
 
 def _draw_placement(axes: Axes, prediction: Prediction, points: Sequence[Point]) -> None:
@@ -150,7 +149,7 @@ def render(model: Model, sweep: Sweep | None) -> str:
         sweep=sweep,
         notes=list(dict.fromkeys(notes)),
         stacked=stacked,
-        grid=grid_plot(predictions, points, nodes, "g"),
+        grid=grid_plot(predictions, points, nodes),
         column_count=len({prediction.comp_node for prediction in predictions}),
         has_points=bool(points),
         errors={

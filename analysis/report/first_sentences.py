@@ -246,8 +246,8 @@ def next_step(
         if row and action:
             advice = rewording(header)(action).format(
                 fresh=commands.resume("--fresh"),
-                throttling=commands.run_or_plan("run", "throttling"),
-                plan=commands.run_or_plan("plan", "throttling"),
+                throttling=commands.throttling("run"),
+                plan=commands.throttling("plan"),
                 advise=commands.advise(),
                 more=_more_pairs_text(row, rows, header, commands, pair_s),
                 most=MAX_PAIRS,

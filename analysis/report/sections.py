@@ -23,7 +23,7 @@ SUBJECTS = "analysis.subjects"
 #: Name of a data file next to the page -> its content: a JSON document or a table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
 #: Part of the page in which a section stands: before or after all runs of the page, below
-#: the headline of a run (`lead`), before or after the cases of a run, or in each case.
+#: the headline of a run (`lead`), before or after the cases of a run, or within a case.
 Part = Literal["before_runs", "after_runs", "lead", "before_cases", "after_cases", "case"]
 
 

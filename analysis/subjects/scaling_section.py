@@ -81,13 +81,12 @@ def _scaling_runs(run: RunData) -> pl.DataFrame:
 
 
 def best_of_five_figure(
-    sides: Sequence[Sequence[RunData]], colours: Sequence[str], name: str
+    sides: Sequence[Sequence[RunData]], colours: Sequence[str]
 ) -> Markup | None:
     """Figure 6a of the paper: the best of five runs on two machines.
 
     None if a machine has runs at fewer than two numbers of ranks. `sides` has the runs of the
-    reference and the runs of the other side. `colours` has the names of their colours. `name` makes
-    the picture's ids unique.
+    reference and the runs of the other side. `colours` has the names of their colours.
     """
     runs_of_sides = [pl.concat(map(_scaling_runs, runs)) for runs in sides]
     if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in runs_of_sides):
@@ -118,7 +117,7 @@ def best_of_five_figure(
                 ]
         _finish_rank_axes(figure, axes, set(pl.concat(runs_of_sides)["ranks"]), unit)
         alt_text = f"Run time against ranks, best of five in {unit}: {'; '.join(point_texts)}"
-        return themed_svg(figure, name, alt_text)
+        return themed_svg(figure, "best-of-five", alt_text)
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:

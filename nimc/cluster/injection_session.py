@@ -304,7 +304,7 @@ class Progress:
         self._folder = folder
         self._machine = machine
         self._record_file = Path(request.record_file)
-        self._is_in_job = request.owner_pid is None
+        self._is_in_job = not runs_here(machine)
         self._in_terminal = request.foreground_group is not None
         self.tell = tell
         self._stop_requested = False

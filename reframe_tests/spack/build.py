@@ -19,12 +19,12 @@ from records.files import replace_bytes, replace_text
 from reframe_tests.spack.externals import (
     compiler_fault_and_remedy,
     compilers,
-    has_host_package,
+    has_host_slurm,
     machine_packages_file,
     package_files,
     packages_in,
     packages_in_text,
-    section_name,
+    packages_key,
 )
 from reframe_tests.spack.folders import SpackLayout, locked
 from reframe_tests.spack.isolation import spack
@@ -250,10 +250,10 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
         str(ENVIRONMENTS_FOLDER / "machines" / "$NIMC_MACHINE.yaml"), str(machine_file)
     )
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
-    packages = document["spack"].setdefault(section_name(document["spack"], "packages"), {})
+    packages = document["spack"].setdefault(packages_key(document["spack"]), {})
     machine_packages = packages_in(machine_file, "machine file") if machine_file.is_file() else {}
     network = ENVIRONMENTS_FOLDER / "network.yaml"
-    schedulers = "slurm" if has_host_package(layout, settings, "slurm") else "none"
+    schedulers = "slurm" if has_host_slurm(layout, settings) else "none"
     machine_mpis = [
         name for name in _MPI_PACKAGES if machine_packages.get(name, {}).get("externals")
     ]

@@ -14,10 +14,10 @@ from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 from reframe_tests.spack.settings import ENVIRONMENTS_FOLDER, SpackSettings
 
 
-def has_host_package(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
-    """Return whether Spack takes a package from the host."""
+def has_host_slurm(layout: SpackLayout, settings: SpackSettings) -> bool:
+    """Return whether Spack takes Slurm from the host."""
     return any(
-        packages_in(path, "packages").get(package, {}).get("externals")
+        packages_in(path, "packages").get("slurm", {}).get("externals")
         for path in package_files(layout, settings)
     )
 
@@ -144,7 +144,7 @@ def packages_in_text(text: str, path: Path, field: str) -> dict[str, Any]:
         content = yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
-    packages = content.get(section_name(content, "packages")) if isinstance(content, dict) else None
+    packages = content.get(packages_key(content)) if isinstance(content, dict) else None
     if not isinstance(packages, dict) or not all(
         isinstance(rules, dict) for rules in packages.values()
     ):
@@ -160,6 +160,6 @@ def packages_in_text(text: str, path: Path, field: str) -> dict[str, Any]:
 _MARK = re.compile(r"[+-]?:?$")
 
 
-def section_name(content: dict[str, Any], name: str) -> str:
-    """Return the key of a section in Spack's configuration, which may have a mark."""
-    return next((key for key in content if _MARK.sub("", str(key)) == name), name)
+def packages_key(content: dict[str, Any]) -> str:
+    """Return the key of the section `packages` in Spack's configuration, which may have a mark."""
+    return next((key for key in content if _MARK.sub("", str(key)) == "packages"), "packages")

@@ -92,9 +92,7 @@ def test_commands_after_a_verdict_of_memory_contention_work(elsewhere: Nimc) -> 
     status, out, err = typed(elsewhere, commands.advise(), elsewhere.folder)
     assert (status, err) == (0, "")
     assert "localhost" in out
-    status, out, err = typed(
-        elsewhere, commands.run_or_plan("plan", "throttling"), elsewhere.folder
-    )
+    status, out, err = typed(elsewhere, commands.throttling("plan"), elsewhere.folder)
     assert (status in (0, 1), err) == (True, "")
     assert out.startswith("throttling on localhost")
     line = commands.resume("--fresh")

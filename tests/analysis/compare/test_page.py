@@ -32,7 +32,7 @@ def test_every_night_and_every_ratio_is_drawn_and_nothing_is_loaded(several: Com
     assert "Not known on either side: CPU model" in text
     assert text.count(several.summary) == 1
     assert text.index(several.summary) < text.index("What differs")
-    groups = re.findall(r'<g id="s-nights-[^"]*">(.*?)</g>\s*</g>', page, re.DOTALL)
+    groups = re.findall(r'<g id="slowdowns-nights-[^"]*">(.*?)</g>\s*</g>', page, re.DOTALL)
     assert [len(re.findall(r"<use ", group)) for group in groups] == [3, 2]
     # The interval of each side and that of every ratio are drawn as well.
     slowdowns = sum(row.metric == "slowdown" for row in several.rows)

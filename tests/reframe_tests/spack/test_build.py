@@ -238,7 +238,7 @@ def test_externals_of_a_sites_spack_are_known(ready, spack_root):
     file.parent.mkdir(parents=True)
     file.write_text(yaml.safe_dump({"packages": {**packages, "slurm": slurm}}))
     assert externals.compilers(layout, settings).keys() == {"gcc@14.2.0"}
-    assert externals.has_host_package(layout, settings, "slurm")
+    assert externals.has_host_slurm(layout, settings)
 
 
 @pytest.mark.parametrize("source", ["host", "machine's file"])
