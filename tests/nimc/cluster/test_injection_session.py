@@ -306,7 +306,7 @@ def test_the_writes_before_slurm_lost_the_job_keep_their_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    output, lines = tmp_path / "record.json", list[str]()
+    record_file, lines = tmp_path / "record.json", list[str]()
 
     def run_job(_: object, __: object, folder: Path, *___: object) -> None:
         logs = folder / "logs" / CASE / "0"
@@ -321,18 +321,18 @@ def test_the_writes_before_slurm_lost_the_job_keep_their_record(
     monkeypatch.setattr(injection_session, "run_job", run_job)
     monkeypatch.setattr(injection_session, "job_destination", lambda *_: None)
     with pytest.raises(MachineError, match="not answered"):
-        injection_session.inject(CLUSTER, RequestedWrites(), tmp_path, output, lines.append)
-    record = json.loads(output.read_text())
+        injection_session.inject(CLUSTER, RequestedWrites(), tmp_path, record_file, lines.append)
+    record = json.loads(record_file.read_text())
     assert (record["end_s"], record["ended_by"], record["proven"]) == (11.0, "failure", False)
     assert record["reason"] == "Slurm has not answered for 600 s"
-    assert str(output) in lines[-1]
+    assert str(record_file) in lines[-1]
 
 
 def test_a_job_that_wrote_its_record_on_a_file_system_of_its_own_leaves_it_here_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    output = tmp_path / "record.json"
+    record_file = tmp_path / "record.json"
     progress = Progress(tmp_path, CLUSTER, request(tmp_path), print)
     progress.logs.mkdir(parents=True)
     injected.begin(progress.logs)
@@ -343,7 +343,7 @@ def test_a_job_that_wrote_its_record_on_a_file_system_of_its_own_leaves_it_here_
     injected.save_summary(progress.logs, summary)
     with Interrupts() as interrupts:
         assert progress.outcome(interrupts).summary.proven
-    assert json.loads(output.read_text())["end_s"] == 11.0
+    assert json.loads(record_file.read_text())["end_s"] == 11.0
 
 
 def test_a_login_node_of_a_cluster_whose_jobs_share_a_host_is_refused(
