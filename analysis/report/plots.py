@@ -347,7 +347,7 @@ def interval_text(rows: Sequence[Result]) -> str:
     """Return a caption's words on the interval of the slowdowns of these rows."""
     for_next_allocation = ""
     if any(row.next for row in rows):
-        for_next_allocation = " (for the next allocation, if there were three or more)"
+        for_next_allocation = " (for the next allocation, if three or more were measured)"
     return f"with its interval of 95 %{for_next_allocation}"
 
 

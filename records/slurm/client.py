@@ -119,7 +119,7 @@ def partitions(
 
     A hidden partition is among them only if the user names it (`named`): Slurm does not tell hidden
     partitions for this user from those for other groups. Raises MachineError if Slurm does not
-    answer, or if neither `named` nor any other partition can run jobs.
+    answer, if `named` runs no jobs of users, or if no partition does.
     """
     output = _show("partition")
     listed = [parse.fields_of(line).get("PartitionName") for line in output.splitlines()]
