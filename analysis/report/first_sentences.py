@@ -35,7 +35,7 @@ _DOUBTFUL_REMEDIES = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
 def summary(run: RunData, shell: Shell | None = None) -> list[str]:
-    """Return what disturbed a run, what was measured and lost, and what to do next.
+    """Return intervals, what disturbed a run, what was measured and lost, and what to do next.
 
     The commands in these sentences are for `shell`.
     """
@@ -45,7 +45,8 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
     step = next_step(run.results, run.header, run.commands(shell), run.pair_s, failures(run))
     texts = [_measured_sentence(run), _lost_sentence(effects)]
     failed = [f"Failed: {text}." for text in failed_cases(run)]
-    return [*filter(None, [disturbance_of_run(run)]), *map(run.reword, texts), *failed, step]
+    first_texts = [_measured_intervals_text(effects), disturbance_of_run(run)]
+    return [*filter(None, first_texts), *map(run.reword, texts), *failed, step]
 
 
 def _measured_sentence(run: RunData) -> str:
@@ -125,41 +126,44 @@ def _loss_text(row: Result) -> str:
 _MAX_IN_HEADLINE = 3
 
 
-def _measured_intervals_text(rows: Sequence[Result]) -> str:
-    """Return a sentence with the intervals of the allocations measured.
+def _headline_rows(effects: Sequence[Result]) -> list[Result]:
+    """Return the effects of the headline, the slowest first; empty if there is no slowdown."""
+    estimated = [row for row in effects if row.slowdown]
+    losses = [row for row in estimated if row.verdict.is_loss]
+    lost_core_rows = [row for row in estimated if row.verdict in _LOST_CORE_VERDICTS]
+    rows = losses or lost_core_rows or estimated
+    return sorted(rows, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
 
-    The text is empty if no row has an interval of the next allocation. Then the headline already
-    has the intervals of the allocations measured.
+
+def _measured_intervals_text(effects: Sequence[Result]) -> str:
+    """Return a sentence with the intervals of the allocations measured, below the headline.
+
+    The text is empty if the headline has these intervals itself, since no effect that it names has
+    an interval of the next allocation.
     """
+    rows = _headline_rows(effects)[:_MAX_IN_HEADLINE]
     intervals = [f"{case_and_arm(row)} {ends_text(row.slowdown)}" for row in rows if row.next]
     if not intervals:
         return ""
     return (
-        " These intervals cover the next allocation. The verdict rests on the interval of the"
-        f" allocations measured: {', '.join(intervals)}."
+        "Intervals: those above are for the next allocation. The verdict rests on the interval of"
+        f" the allocations measured: {', '.join(intervals)}."
     )
 
 
 def headline(effects: Sequence[Result]) -> str:
     """Return a sentence on what was measured: slowdowns of the typical run with intervals."""
-    estimated = [row for row in effects if row.slowdown]
-    if not estimated:
+    rows = _headline_rows(effects)
+    if not rows:
         return "No slowdown was measured: too few pairs." if effects else ""
-    losses = [row for row in estimated if row.verdict.is_loss]
-    lost_core_rows = [row for row in estimated if row.verdict in _LOST_CORE_VERDICTS]
-    rows = losses or lost_core_rows or estimated
     opening, named_verdicts = _headline_opening(rows)
-    rows = sorted(rows, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
         f"{case_and_arm(row)} takes {estimate_text(row.leading_estimate)} times as long"
         + ("" if row.verdict in named_verdicts else f" ({row.verdict})")
         for row in rows[:_MAX_IN_HEADLINE]
     ]
     more = [f"{len(rows) - _MAX_IN_HEADLINE} more below"] if len(rows) > _MAX_IN_HEADLINE else []
-    return (
-        f"{_unsteady_text(rows)}{opening}: {', '.join([*texts, *more])}."
-        + _measured_intervals_text(rows[:_MAX_IN_HEADLINE])
-    )
+    return f"{_unsteady_text(rows)}{opening}: {', '.join([*texts, *more])}."
 
 
 def _unsteady_text(rows: Sequence[Result]) -> str:
