@@ -254,11 +254,13 @@ def start_nodes(
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
+    slurm = slurm_folder()
     qemu_processes: dict[str, subprocess.Popen[bytes]] = {}
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.connect_tap(layout.netns(CONTROLLER), _tap(node, rail), bridge)
-        command = [*_enter_command(layout), *qemu_command(spec, layout, node, subnet, image)]
+        qemu = qemu_command(spec, layout, node, subnet, image, slurm)
+        command = [*_enter_command(layout), *qemu]
         qemu_processes[node.name] = start(command, layout.log(node.name))
 
     def check_nodes() -> None:
@@ -319,14 +321,14 @@ def qemu_base_command(image: Image, memory_mib: int) -> list[str]:
 
 
 def qemu_command(
-    spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image
+    spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image, slurm: Path
 ) -> list[str]:
-    """Return QEMU's command line for a node."""
+    """Return QEMU's command line for a node, which runs the slurmd in the folder `slurm`."""
     emulation_options = _EMULATED_KERNEL_OPTIONS if image.accelerator == "tcg" else ""
     kernel_options = (
         f"{_KERNEL_OPTIONS} {emulation_options} nimc_name={node.name} "
         f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE_FOLDER} "
-        f"nimc_rails={spec.rails} nimc_slurm={slurm_folder()}"
+        f"nimc_rails={spec.rails} nimc_slurm={slurm}"
     )
     filesystems = _filesystem_options("root", Path("/"), ",readonly=on")
     for tag, folder in shares(spec, layout).items():

@@ -116,7 +116,8 @@ def test_cpio_can_read_the_archive(tmp_path: Path) -> None:
 
 def line(spec: Spec, accelerator: vm.Accelerator = "tcg") -> list[str]:
     image = vm.Image(Path("/k"), Path("/i"), accelerator)
-    return vm.qemu_command(spec, LAYOUT, spec.members()[-1], "10.77.5", image)
+    node = spec.members()[-1]
+    return vm.qemu_command(spec, LAYOUT, node, "10.77.5", image, Path("/opt/slurm/sbin"))
 
 
 def after(option: str, words: list[str]) -> list[str]:
@@ -131,7 +132,7 @@ def test_a_machine_gets_its_name_networks_and_folders() -> None:
     words = line(Spec(fabric="rxe", nodes=3, origins=1, rails=2, shares=("/srv/results",)))
     (kernel,) = after("-append", words)
     named = {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"}
-    assert named <= set(kernel.split())
+    assert named | {"nimc_slurm=/opt/slurm/sbin"} <= set(kernel.split())
     assert after("-smp", words) == ["1,sockets=1,cores=1,threads=1"]
     assert within(r"ifname=(\w+)", "-netdev", words) == ["tap3", "tap3r1"]
     macs = within(r"mac=([0-9a-f:]+)", "-device", words)
