@@ -6,7 +6,7 @@ from pathlib import Path
 
 import reframe as rfm
 
-from nimc.cluster.node_look import NOT_STARTED_REASON
+from nimc.cluster.node_inspection import NOT_STARTED_REASON
 from records.files import refresh
 from records.last_words import cause_or_gist
 

@@ -1,7 +1,7 @@
 """Inspects a target node and its origin nodes in a job, for `nimc doctor --in-job` and `nimc init`.
 
 A target runs the application, origins run only writers. ReFrame submits the job. Its ReFrame test
-is `node_look_check`, its program on each node `node_look`. The job may also try writes and
+is `node_inspection_check`, its program on each node `node_inspection`. The job may also try writes and
 reads between the nodes (trials).
 """
 
@@ -23,7 +23,7 @@ from conductor.block.trial import Trial
 from nimc.campaign.plan import folder_options
 from nimc.campaign.request import time_limit_s
 from nimc.cluster import tried_writes
-from nimc.cluster.node_look import JOB_STATE, NOT_STARTED_REASON, NodeReport
+from nimc.cluster.node_inspection import JOB_STATE, NOT_STARTED_REASON, NodeReport
 from nimc.readiness.faults import LOCKED_MEMORY
 from nimc.readiness.finding import HostFinding, fault_finding, required_finding
 from nimc.readiness.needs import hardware_limits, used_devices
@@ -62,7 +62,7 @@ _JOB_SUBJECT = "job on nodes"
 #: Name of the file in the job's folder with the plan of the writes to try.
 _PLAN_FILE = "trial-plan.json"
 #: File of the ReFrame test.
-_CHECK = Path(__file__).with_name("node_look_check.py")
+_CHECK = Path(__file__).with_name("node_inspection_check.py")
 _NODE_REPORT = TypeAdapter(NodeReport)
 #: Lockable memory that suffices for the buffers of several writers and of an MPI, bytes.
 _SUFFICIENT_LOCKABLE_B = 2**30

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.node_look import NodeReport
+from nimc.cluster.node_inspection import NodeReport
 from records.errors import InputError, MachineError
 from records.files import user_name
 from records.machine import host

@@ -21,7 +21,7 @@ import yaml
 
 from nimc.cluster.in_job import JobLook, look_at_nodes
 from nimc.cluster.learn import ClusterFacts, access
-from nimc.cluster.node_look import NodeReport
+from nimc.cluster.node_inspection import NodeReport
 from records.machine.devices import Device, Port, parse_name
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_only_nodes, nodes_with_cores

@@ -15,7 +15,7 @@ from analysis.display.figures import quantity
 from conductor.block import trial as block_trial
 from conductor.block.trial import Trial
 from conductor.injectors import INJECTORS, injector_for
-from nimc.cluster.node_look import NodeReport
+from nimc.cluster.node_inspection import NodeReport
 from nimc.readiness.faults import fault_in
 from nimc.readiness.finding import HostFinding, fault_finding
 from nimc.readiness.needs import trial_subject

@@ -16,7 +16,7 @@ import pytest
 from conductor import counters
 from conductor.injectors import INJECTORS
 from conductor.wire import INTERFACE_VARIABLE
-from nimc.cluster import in_job, node_look
+from nimc.cluster import in_job, node_inspection
 from nimc.cluster.in_job import JobLook
 from records.errors import InputError
 from records.machine import devices, fabrics
@@ -362,12 +362,12 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
     silent = BROADCOM.replace("bnxt_re0", "bnxt_re1").replace("rx_bytes: 7", "rx_bytes: N/A")
     root = host_of(BROADCOM + silent, tmp_path)
     detected_host = replace(made.HERE, rdma=devices.detect(root / "sys"), interfaces=[])
-    monkeypatch.setattr(node_look.host, "detect", lambda: detected_host)
+    monkeypatch.setattr(node_inspection.host, "detect", lambda: detected_host)
     for function in (counters.read, counters.why_no_count):
         monkeypatch.setattr(function, "__defaults__", (root,))
-    monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0", ""])
+    monkeypatch.setattr("sys.argv", ["node_inspection", str(tmp_path), "bnxt_re0", ""])
     monkeypatch.delenv("SLURM_PROCID", raising=False)
-    node_look.main()
+    node_inspection.main()
     record = json.loads((tmp_path / "0.json").read_text())
     assert record["counters"] == {"bnxt_re0": "bnxt:bnxt_re0/1"}
     why = "counters/port_rcv_data: missing; hw_counters/rx_bytes: N/A"

@@ -20,7 +20,7 @@ from conductor.counters import CounterReading
 from conductor.injectors import INJECTORS
 from nimc.campaign.request import load_request
 from nimc.cli import init
-from nimc.cluster import in_job, learn, node_look
+from nimc.cluster import in_job, learn, node_inspection
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.new_machine import config_text, site_text
 from nimc.readiness import needs
@@ -678,7 +678,7 @@ def test_the_counter_of_a_named_port_is_read(tmp_path, monkeypatch):
         return CounterReading(f"opa:{port.name}/{port.port}", 0) if port.port == 2 else None
 
     monkeypatch.setattr(counters, "read", read)
-    seen = replace(node_look.look_at_node(tmp_path, None, None, []), name="n1")
+    seen = replace(node_inspection.look_at_node(tmp_path, None, None, []), name="n1")
     looked = JobLook(job="7", why=None, nodes=[seen])
     finding = on_nodes(looked, "counter of hfi1_0:2", device="hfi1_0:2")
     assert (finding.state, finding.detail) == ("ok", "n1: opa:hfi1_0/2 was read")

@@ -130,7 +130,7 @@ def answers_of(
     error of each command.
     """
     from conductor import wire
-    from nimc.cluster import in_job, new_machine, node_look
+    from nimc.cluster import in_job, new_machine, node_inspection
 
     os.environ.clear()
     os.environ.update(environment)
@@ -141,7 +141,7 @@ def answers_of(
         known = (ROOT / "site" / f"{name}.yaml").exists()
         site = in_job.load_machine(name) if known else None
         wanted = (site.device, site.interface) if site else (None, None)
-        here = node_look.look_at_node(Path(root), *wanted, [])
+        here = node_inspection.look_at_node(Path(root), *wanted, [])
         nodes = [replace(here, name=node, sees_lock=True) for node in ("n1", "n2")]
         return in_job.JobLook(job="7", why=None, nodes=nodes)
 

@@ -10,7 +10,7 @@ from typing import Any
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import site_text
-from nimc.cluster.node_look import NodeReport
+from nimc.cluster.node_inspection import NodeReport
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.host import Interface, NumaNode, detect

@@ -25,7 +25,7 @@ from nimc.cluster.new_machine import (
     site_text,
     with_facts_of_nodes,
 )
-from nimc.cluster.node_look import NOT_STARTED_REASON
+from nimc.cluster.node_inspection import NOT_STARTED_REASON
 from nimc.readiness.reframe_config import machine_of_host, settings_of
 from records.checkout import ROOT
 from records.errors import InputError, MachineError

@@ -20,7 +20,7 @@ from conductor.block import trial
 from conductor.block.trial import Trial
 from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.node_look import NodeReport, look_at_node
+from nimc.cluster.node_inspection import NodeReport, look_at_node
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.reframe_config import ReframeSettings
 from records.checkout import ROOT
@@ -442,7 +442,7 @@ def look_from_node(folder: Path, rank: int, stage: Path) -> None:
     """Start a process as a stand-in for a node, which writes its report to a folder."""
     environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
     words = [str(folder), "", "", str(stage)]
-    command = [sys.executable, "-m", "nimc.cluster.node_look", *words]
+    command = [sys.executable, "-m", "nimc.cluster.node_inspection", *words]
     subprocess.run(command, env=environment, check=True, timeout=300)
 
 

@@ -82,7 +82,7 @@ class NodeReport:
 
 
 def main() -> None:
-    """Run `node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
+    """Run `node_inspection FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
     folder = Path(sys.argv[1])
     device, interface = (name or None for name in sys.argv[2:4])
     report = look_at_node(folder, device, interface, paths=sys.argv[4:])

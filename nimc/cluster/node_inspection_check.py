@@ -16,7 +16,7 @@ from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
 from nimc.cluster.ended_job import ended_job_reason
-from nimc.cluster.node_look import JOB_STATE
+from nimc.cluster.node_inspection import JOB_STATE
 from records.checkout import python_main
 from records.files import replace_text
 from records.machine.site import Origins
@@ -64,7 +64,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         template = [] if one_host else options.agent_launcher(origins, self.network)
         launcher = [word.format(n_nodes=self.nodes) for word in template]
         arguments = self.folder, self.device, self.interface, self.stage
-        command = python_main("nimc.cluster.node_look", *arguments)
+        command = python_main("nimc.cluster.node_inspection", *arguments)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *command])
         if self.trial_plan:

@@ -12,7 +12,7 @@ import pytest
 from records.checkout import ROOT
 from tests.reframe_tests.reframe_call import reframe, script, succeeded
 
-CHECK = ROOT / "nimc/cluster/node_look_check.py"
+CHECK = ROOT / "nimc/cluster/node_inspection_check.py"
 #: The second component of a job for `HETJOB`: two nodes, each with one task.
 COMPONENT = (
     "#SBATCH --nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive --partition=io"
@@ -45,7 +45,7 @@ JOBS = {
 def dry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of one dry run of a check for each row of `JOBS`."""
     folder = tmp_path_factory.mktemp("jobs")
-    text = "import reframe as rfm\nfrom nimc.cluster.node_look_check import NodeLook\n"
+    text = "import reframe as rfm\nfrom nimc.cluster.node_inspection_check import NodeLook\n"
     words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
     for check, values in JOBS.items():
         text += f"\n\n@rfm.simple_test\nclass {check}(NodeLook):\n    pass\n"
@@ -78,11 +78,11 @@ def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
     assert [line for line in lines[second:] if line.startswith("#SBATCH")] == components
     assert "export SLURM_EXPORT_ENV=ALL" in lines
     # The step is a line of its own in the script. No launcher of ReFrame starts it.
-    (line,) = (line for line in lines if "nimc.cluster.node_look" in line)
+    (line,) = (line for line in lines if "nimc.cluster.node_inspection" in line)
     assert line.startswith("env --unset=")
     assert f" {step} " in line
     assert (" SLURM_NETWORK=job_vni srun " in line) == bool(network)
-    assert line.endswith(f" nimc.cluster.node_look {dry} mlx5_0 hsn0 /stage")
+    assert line.endswith(f" nimc.cluster.node_inspection {dry} mlx5_0 hsn0 /stage")
     trials = [line for line in lines if "conductor.block.trial" in line]
     assert trials == ([lines[-1]] if trial else [])
     assert lines[-1].endswith(f" conductor.block.trial {trial}" if trial else line)
