@@ -72,13 +72,13 @@ def doctor_command(
     if in_job:
         options.require_writable_results(results)
         # Imported only with --in-job, since it imports all modules that run campaigns.
-        from nimc.cluster.in_job import job_findings, look_at_nodes
+        from nimc.cluster.in_job import inspect_nodes, job_findings
 
         with exit_when_stopped():
-            job_look = look_at_nodes(machine, results, wait_s, log, tries_writes=True)
+            job_inspection = inspect_nodes(machine, results, wait_s, log, tries_writes=True)
         site = load_machine(machine)
-        node_findings = [*job_findings(job_look, site)]
-        if job_look.nodes:
+        node_findings = [*job_findings(job_inspection, site)]
+        if job_inspection.nodes:
             save_missing(site, needed_and_missing(node_findings), ROOT)
     diagnosis = examine(machine, node_findings)
     text = visible(diagnosis_text(diagnosis, node_findings, verbose=verbose))

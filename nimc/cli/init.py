@@ -89,15 +89,15 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> int:
         advice = _NO_FACTS_ADVICE.format(partition=facts.target.name, machine=machine)
         _print_line(wrapped(advice))
     site = load_machine(machine, ROOT)
-    node_findings = [] if no_job else [*job_findings(facts.job_look, site)]
+    node_findings = [] if no_job else [*job_findings(facts.job_inspection, site)]
     if facts.nodes:
         save_missing(site, needed_and_missing(node_findings), ROOT)
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
-    if no_job or facts.job_look.why is None:
+    if no_job or facts.job_inspection.why is None:
         _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
         return 0
     which = "Not all nodes" if facts.nodes else "No node"
-    remedy = node_findings[0].remedy if facts.job_look.job else _NO_JOB_ADVICE
+    remedy = node_findings[0].remedy if facts.job_inspection.job else _NO_JOB_ADVICE
     _print_line(wrapped(f"{_UNANSWERED.format(which)} What to do: {remedy}"))
     _print_line(f"then remove both files, and repeat: {command('init', machine)}")
     return 3

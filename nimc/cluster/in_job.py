@@ -1,8 +1,8 @@
 """Inspects a target node and its origin nodes in a job, for `nimc doctor --in-job` and `nimc init`.
 
 A target runs the application, origins run only writers. ReFrame submits the job. Its ReFrame test
-is `node_inspection_check`, its program on each node `node_inspection`. The job may also try writes and
-reads between the nodes (trials).
+is `node_inspection_check`, its program on each node `node_inspection`. The job may also try writes
+and reads between the nodes (trials).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nimc.readiness.reframe_config import (
     target_partitions,
 )
 from nimc.run.runner import reported_cases, why_failed
-from nimc.run.session import LOOK_FOLDER_PREFIX, run_session
+from nimc.run.session import INSPECTION_FOLDER_PREFIX, run_session
 from records import processes
 from records.block_plan import BlockPlan
 from records.checkout import ROOT
@@ -72,7 +72,7 @@ _LEAST_MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobLook:
+class JobInspection:
     """The results of a job that inspected nodes."""
 
     #: Slurm's id of the job; None if Slurm did not accept a job.
@@ -103,7 +103,7 @@ class JobLook:
         return f"job {self.job}: target {target}, origins {', '.join(origins) or 'none'}"
 
 
-def look_at_nodes(
+def inspect_nodes(
     name: str,
     results: Path,
     wait_s: float,
@@ -111,7 +111,7 @@ def look_at_nodes(
     root: Path = ROOT,
     *,
     tries_writes: bool = False,
-) -> JobLook:
+) -> JobInspection:
     """Inspect nodes of a machine in a job. With `tries_writes`, also try writes between them.
 
     `tell` prints a line of progress. `wait_s` is how long the job may wait in the queue. The job's
@@ -124,7 +124,9 @@ def look_at_nodes(
     make_named_folder(results)
     with (
         Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix=LOOK_FOLDER_PREFIX, dir=results.absolute()) as path,
+        tempfile.TemporaryDirectory(
+            prefix=INSPECTION_FOLDER_PREFIX, dir=results.absolute()
+        ) as path,
         private_lock(Path(path, "lock")) as lock,
     ):
         folder = Path(path)
@@ -156,10 +158,10 @@ def look_at_nodes(
             tick=tell_progress,
             has_ended=work_has_ended,
         )
-        job_look = read_job_look(folder, status)
-        job_record = client.job_record(job_look.job) if job_look.job else ""
+        job_inspection = read_job_inspection(folder, status)
+        job_record = client.job_record(job_inspection.job) if job_inspection.job else ""
         return replace(
-            job_look,
+            job_inspection,
             limit=pending.limit_reason if pending else None,
             threads_per_core=parse.threads_per_core(job_record),
             core_spec=parse.core_spec(job_record),
@@ -246,10 +248,10 @@ def run_job(
     command = [find_reframe(), "-C", str(destination.config), *destination.options, *check_options]
     pending_reasons: list[PendingJob | None] = [None]
     with closing(SlurmWatch(folder, tell)) as watch:
-        look_at_slurm = _slurm_tick(watch, tell, pending_reasons, has_begun, has_ended)
+        poll_slurm = _slurm_tick(watch, tell, pending_reasons, has_begun, has_ended)
 
         def each_second() -> None:
-            look_at_slurm()
+            poll_slurm()
             tick()
 
         try:
@@ -285,7 +287,7 @@ def _check_options(
         "-r",
         f"--report-file={folder / 'reframe.json'}",
         *folder_options(folder),
-        *variable_options("NodeLook", variables),
+        *variable_options("NodeInspection", variables),
     ]
 
 
@@ -355,7 +357,7 @@ def job_failure(status: int, folder: Path) -> str | None:
     return why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")
 
 
-def read_job_look(folder: Path, status: int) -> JobLook:
+def read_job_inspection(folder: Path, status: int) -> JobInspection:
     """Return the results of a job that inspected nodes, from the files in its folder.
 
     `status` is the exit status of ReFrame.
@@ -368,7 +370,7 @@ def read_job_look(folder: Path, status: int) -> JobLook:
     why_untried = (
         tried_writes.why_untried(folder, state) if (folder / _PLAN_FILE).exists() else None
     )
-    return JobLook(
+    return JobInspection(
         job=job,
         why=why,
         nodes=nodes,
@@ -380,7 +382,7 @@ def read_job_look(folder: Path, status: int) -> JobLook:
 # The findings of a job. Each is printed as one line.
 
 
-def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
+def job_findings(job_inspection: JobInspection, machine: Machine) -> Iterator[HostFinding]:
     """Yield the findings about the job, about its nodes and about the writes that it tried.
 
     The first finding says whether the job ran on all of its nodes.
@@ -389,43 +391,43 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     # not exist. The remedy names the file to which the link leads here.
     python = os.path.realpath(sys.executable)
     remedy = f"nodes must see the results folder, and {python} must start there"
-    if job_look.limit:
-        remedy = f"its limit is {job_look.limit}: {parse.limit_remedy(job_look.limit)}"
-    elif not job_look.job:
-        remedy = parse.refusal_remedy(job_look.why or "") or (
+    if job_inspection.limit:
+        remedy = f"its limit is {job_inspection.limit}: {parse.limit_remedy(job_inspection.limit)}"
+    elif not job_inspection.job:
+        remedy = parse.refusal_remedy(job_inspection.why or "") or (
             "add what jobs need (--account=, --qos=) to access in configs/; if Slurm refuses"
             " heterogeneous jobs, set origins.policy: same_job in site/"
         )
-    elif NOT_STARTED_REASON in (job_look.why or ""):
+    elif NOT_STARTED_REASON in (job_inspection.why or ""):
         remedy = "try later, or with a longer --wait"
-    yield required_finding(_JOB_SUBJECT, job_look.why, job_look.outcome, remedy)
-    yield from _findings_of_cores(job_look, machine)
+    yield required_finding(_JOB_SUBJECT, job_inspection.why, job_inspection.outcome, remedy)
+    yield from _findings_of_cores(job_inspection, machine)
     by_subject = grouped(
         (finding.what, (node.name, finding))
-        for node in job_look.nodes
+        for node in job_inspection.nodes
         for finding in _node_findings(node, machine)
     )
     for node_findings in by_subject.values():
         yield _merged(node_findings)
-    if job_look.why_untried:
+    if job_inspection.why_untried:
         needed_s = round(_INSPECTION_S + _TRIALS_S)
         remedy = f"set time_limit in configs/{machine.name}.py to {needed_s}s or more"
         yield fault_finding(
             "writes between nodes",
-            job_look.why_untried,
-            remedy if job_look.why_untried.endswith(_TIMEOUT) else "",
+            job_inspection.why_untried,
+            remedy if job_inspection.why_untried.endswith(_TIMEOUT) else "",
             needed=True,
         )
-    yield from tried_writes.trial_findings(job_look.trials, job_look.nodes, machine)
+    yield from tried_writes.trial_findings(job_inspection.trials, job_inspection.nodes, machine)
 
 
-def _findings_of_cores(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
+def _findings_of_cores(job_inspection: JobInspection, machine: Machine) -> Iterator[HostFinding]:
     """Yield a finding if jobs get fewer threads or cores than the site file's facts state.
 
     Slurm or one of its plugins may withhold them from jobs, and refuses a job that requests them.
     """
     facts, file = machine.node_facts(), f"site/{machine.name}.yaml"
-    job_threads = job_look.threads_per_core
+    job_threads = job_inspection.threads_per_core
     if job_threads and job_threads < facts.threads_per_core:
         detail = f"jobs get {job_threads} of the {facts.threads_per_core} threads of a core"
         remedy = (
@@ -433,9 +435,12 @@ def _findings_of_cores(job_look: JobLook, machine: Machine) -> Iterator[HostFind
             " of configs/"
         )
         yield fault_finding("threads of jobs", detail, remedy, needed=True)
-    job_cores = min((node.host.cores for node in job_look.nodes), default=0) - job_look.core_spec
-    if job_look.core_spec and job_look.nodes and job_cores < facts.cores:
-        detail = f"jobs leave {plural(job_look.core_spec, 'core')} of a node to the system"
+    job_cores = (
+        min((node.host.cores for node in job_inspection.nodes), default=0)
+        - job_inspection.core_spec
+    )
+    if job_inspection.core_spec and job_inspection.nodes and job_cores < facts.cores:
+        detail = f"jobs leave {plural(job_inspection.core_spec, 'core')} of a node to the system"
         remedy = f"cores: {job_cores} in facts, and core_spec: false, in {file}"
         yield fault_finding("cores of jobs", detail, remedy, needed=True)
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nimc.cluster.in_job import JobLook
+from nimc.cluster.in_job import JobInspection
 from nimc.cluster.node_inspection import NodeReport
 from records.errors import InputError, MachineError
 from records.files import user_name
@@ -72,7 +72,9 @@ class ClusterFacts:
     #: Why heterogeneous jobs cannot start in the target partition; None if no reason is known.
     hetjob_refusal: str | None = None
     #: Results of a job that inspected nodes.
-    job_look: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
+    job_inspection: JobInspection = field(
+        default_factory=lambda: JobInspection(job=None, why="no job was submitted")
+    )
 
     @property
     def scheduler(self) -> str:
@@ -91,7 +93,7 @@ class ClusterFacts:
     @property
     def nodes(self) -> Sequence[NodeReport]:
         """Return the reports of the nodes that answered in the job."""
-        return self.job_look.nodes
+        return self.job_inspection.nodes
 
     @property
     def described_node(self) -> str | None:

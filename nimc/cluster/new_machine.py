@@ -19,7 +19,7 @@ from typing import get_args
 
 import yaml
 
-from nimc.cluster.in_job import JobLook, look_at_nodes
+from nimc.cluster.in_job import JobInspection, inspect_nodes
 from nimc.cluster.learn import ClusterFacts, access
 from nimc.cluster.node_inspection import NodeReport
 from records.machine.devices import Device, Port, parse_name
@@ -134,7 +134,9 @@ def site_text(facts: ClusterFacts) -> str:
     if without_rdma and usable_interfaces:
         device = usable_interfaces[0]
     rate_b_s = fastest.rate_b_s if fastest else 0.0
-    shapes = {name: _shape_for_jobs(shape, facts.job_look) for name, shape in facts.shapes.items()}
+    shapes = {
+        name: _shape_for_jobs(shape, facts.job_inspection) for name, shape in facts.shapes.items()
+    }
     node_shape = shapes[facts.described_node] if facts.described_node else None
     node_facts = _node_facts(facts, node_shape) if node_shape else {}
     text = _rendered(
@@ -262,20 +264,20 @@ def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
     return ", ".join(f"{name} at {pci}" if pci else name for name, pci in names)
 
 
-def _shape_for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
+def _shape_for_jobs(shape: NodeShape, job_inspection: JobInspection) -> NodeShape:
     """Return the shape of the part of a node that a job can use: its cores, threads and so on.
 
     At some sites, a plugin of Slurm lets jobs use only one thread of each core, or makes them leave
-    cores to the system. `job_look` are the results of a job that requested
+    cores to the system. `job_inspection` are the results of a job that requested
     neither threads nor cores for the system.
     """
-    kept_cores = max(0, job_look.core_spec - shape.system_cores)
+    kept_cores = max(0, job_inspection.core_spec - shape.system_cores)
     return replace(
         shape,
         cores=max(1, shape.cores - kept_cores),
         system_cores=shape.system_cores + kept_cores,
         threads_per_core=min(
-            job_look.threads_per_core or shape.threads_per_core, shape.threads_per_core
+            job_inspection.threads_per_core or shape.threads_per_core, shape.threads_per_core
         ),
     )
 
@@ -485,23 +487,27 @@ def with_facts_of_nodes(
     with TemporaryDirectory() as folder:
         root = Path(folder)
 
-        def with_job_look(facts: ClusterFacts) -> ClusterFacts:
+        def with_job_inspection(facts: ClusterFacts) -> ClusterFacts:
             texts = {f"configs/{name}.py": config_text(name, facts)}
             texts[f"site/{name}.yaml"] = site_text(facts)
             for file, text in texts.items():
                 (root / file).parent.mkdir(exist_ok=True)
                 (root / file).write_text(text, encoding="utf-8")
-            job_look = look_at_nodes(name, parent, wait_s, tell, root)
-            tell(job_look.outcome)
-            return replace(facts, job_look=job_look)
+            job_inspection = inspect_nodes(name, parent, wait_s, tell, root)
+            tell(job_inspection.outcome)
+            return replace(facts, job_inspection=job_inspection)
 
-        completed_facts = with_job_look(facts)
-        job_look = completed_facts.job_look
-        has_started = job_look.nodes or (job_look.job and not job_look.limit)
+        completed_facts = with_job_inspection(facts)
+        job_inspection = completed_facts.job_inspection
+        has_started = job_inspection.nodes or (job_inspection.job and not job_inspection.limit)
         if has_started or completed_facts.origins.policy != "hetjob":
             return completed_facts
-        refusal = f"it was not started: {job_look.limit}" if job_look.limit else job_look.why
-        plain_job_facts = with_job_look(replace(facts, hetjob_refusal=refusal))
-        plain_look = plain_job_facts.job_look
-        went_further = plain_look.nodes if job_look.job else plain_look.job
+        refusal = (
+            f"it was not started: {job_inspection.limit}"
+            if job_inspection.limit
+            else job_inspection.why
+        )
+        plain_job_facts = with_job_inspection(replace(facts, hetjob_refusal=refusal))
+        plain_inspection = plain_job_facts.job_inspection
+        went_further = plain_inspection.nodes if job_inspection.job else plain_inspection.job
         return plain_job_facts if went_further else completed_facts

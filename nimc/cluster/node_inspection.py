@@ -85,12 +85,12 @@ def main() -> None:
     """Run `node_inspection FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
     folder = Path(sys.argv[1])
     device, interface = (name or None for name in sys.argv[2:4])
-    report = look_at_node(folder, device, interface, paths=sys.argv[4:])
+    report = inspect_node(folder, device, interface, paths=sys.argv[4:])
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(folder / f"{rank}.json", json.dumps(asdict(report)))
 
 
-def look_at_node(
+def inspect_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
 ) -> NodeReport:
     """Return the facts of this node.

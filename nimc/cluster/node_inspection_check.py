@@ -25,7 +25,7 @@ from reframe_tests.submission import submit_as_written
 
 
 @rfm.simple_test
-class NodeLook(rfm.RunOnlyRegressionTest):
+class NodeInspection(rfm.RunOnlyRegressionTest):
     """Job with one task per node. Each task writes the facts of its node to a folder."""
 
     descr = "what a target and its origins have"

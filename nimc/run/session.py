@@ -118,11 +118,14 @@ def end_jobs(run: Path, known_jobs: Collection[str], tell: Callable[[str], None]
 
 
 #: Prefix of the name of the folder of a job that inspects nodes (`nimc.cluster.in_job`).
-LOOK_FOLDER_PREFIX = ".nimc-look-"
+INSPECTION_FOLDER_PREFIX = ".nimc-inspection-"
 #: Prefix of the name of the folder of an injection (`nimc.cluster.injection_session`).
 INJECTION_FOLDER_PREFIX = ".nimc-inject-"
 #: Prefix of the names of temporary folders -> the one name of all of them for users.
-_COMMON_NAMES = {LOOK_FOLDER_PREFIX: "a look at nodes", INJECTION_FOLDER_PREFIX: "an injection"}
+_COMMON_NAMES = {
+    INSPECTION_FOLDER_PREFIX: "an inspection of nodes",
+    INJECTION_FOLDER_PREFIX: "an injection",
+}
 
 
 def processes_of(run: Path) -> list[int]:

@@ -17,7 +17,7 @@ from conductor import counters
 from conductor.injectors import INJECTORS
 from conductor.wire import INTERFACE_VARIABLE
 from nimc.cluster import in_job, node_inspection
-from nimc.cluster.in_job import JobLook
+from nimc.cluster.in_job import JobInspection
 from records.errors import InputError
 from records.machine import devices, fabrics
 from records.machine.devices import Device
@@ -60,11 +60,11 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return make
 
 
-def looked_at(rdma: list[Device], **changes: Any) -> JobLook:
-    """Return a look at two nodes that are alike."""
+def inspection_of(rdma: list[Device], **changes: Any) -> JobInspection:
+    """Return an inspection of two nodes that are alike."""
     ready = dict.fromkeys(INJECTORS)
     nodes = [made.node(name, rdma, injector_faults=ready, **changes) for name in ("a", "b")]
-    return JobLook(job="7", why=None, nodes=nodes)
+    return JobInspection(job="7", why=None, nodes=nodes)
 
 
 @pytest.mark.parametrize("node", NODES, ids=[node.case for node in NODES])
@@ -74,7 +74,7 @@ def test_init_takes_device_injector_and_options_by_the_fabric(
     rdma = here(node.text or case_text(node.case))
     assert {device.transport for device in rdma} == {node.transport}
     assert rdma[0].ports[0].rate_b_s == node.rate_b_s
-    text, box = made.init_says(looked_at(rdma), tmp_path)
+    text, box = made.init_says(inspection_of(rdma), tmp_path)
     assert (box.device, box.injector) == (node.device, node.injector)
     assert f"{node.transport} on all nodes, where {node.injector} " in text
     assert ("make -B -C conductor/mpi_put" in text) == (node.injector == "mpi_put")
@@ -95,7 +95,7 @@ def test_init_takes_device_injector_and_options_by_the_fabric(
 def test_four_devices_of_slingshot_are_rails_with_their_numa_nodes(
     here: Any, tmp_path: Path
 ) -> None:
-    _, box = made.init_says(looked_at(here(case_text("slingshot_four_cxi"))), tmp_path)
+    _, box = made.init_says(inspection_of(here(case_text("slingshot_four_cxi"))), tmp_path)
     rails = [(rail.device, rail.numa_node) for rail in box.rails]
     assert rails == [("cxi0", 0), ("cxi1", 1), ("cxi2", 2), ("cxi3", 3)]
     assert box.facts
@@ -336,13 +336,13 @@ def test_an_injector_that_cannot_write_over_the_fabric_is_refused_at_planning(
     ],
 )
 def test_doctor_reads_the_counter_of_each_device(wanted: str, state: str, detail: str) -> None:
-    looked = looked_at(
+    inspection = inspection_of(
         made.FAST,
         counters={"mlx5_0": "rdma:mlx5_0/1"},
         uncounted={"mlx5_1": "counters/port_rcv_data: N/A (no PMA)"},
     )
     rows = {
-        row.what: row for row in in_job.job_findings(looked, machine("same_job", device=wanted))
+        row.what: row for row in in_job.job_findings(inspection, machine("same_job", device=wanted))
     }
     finding = rows[f"counter of {wanted} on nodes"]
     assert (finding.state, finding.detail) == (state, detail)
@@ -351,12 +351,12 @@ def test_doctor_reads_the_counter_of_each_device(wanted: str, state: str, detail
 def test_doctor_names_an_injector_that_cannot_write_over_the_device_of_nodes() -> None:
     omitted = replace(made.FAST[0], name="cxi0", transport="Slingshot")
     box = machine("same_job", device="cxi0", injector="perftest")
-    rows = {row.what: row for row in in_job.job_findings(looked_at([omitted]), box)}
+    rows = {row.what: row for row in in_job.job_findings(inspection_of([omitted]), box)}
     assert rows["perftest on nodes"].state == "missing"
     assert "perftest cannot write over Slingshot" in rows["perftest on nodes"].detail
 
 
-def test_a_look_at_a_node_reads_the_counters_of_its_devices(
+def test_an_inspection_of_a_node_reads_the_counters_of_its_devices(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     silent = BROADCOM.replace("bnxt_re0", "bnxt_re1").replace("rx_bytes: 7", "rx_bytes: N/A")

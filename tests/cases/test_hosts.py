@@ -21,7 +21,7 @@ from conductor.injectors import INJECTORS
 from nimc.campaign.request import load_request
 from nimc.cli import init
 from nimc.cluster import in_job, learn, node_inspection
-from nimc.cluster.in_job import JobLook
+from nimc.cluster.in_job import JobInspection
 from nimc.cluster.new_machine import config_text, site_text
 from nimc.readiness import needs
 from nimc.readiness.finding import HostFinding
@@ -83,7 +83,7 @@ def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mi
     record = made.node("n1", made.FAST, **change)
     shape = NodeShape(2, 64, 1, memory_mib)
     facts = made.cluster_facts(
-        shapes={"n1": shape}, job_look=JobLook(job="7", why=None, nodes=[record])
+        shapes={"n1": shape}, job_inspection=JobInspection(job="7", why=None, nodes=[record])
     )
     numbers = "{cores: 64, threads_per_core: 1, sockets: 2, numa_nodes: 4,"
     assert line.format(numbers) in site_text(facts).splitlines()
@@ -181,7 +181,7 @@ def test_the_other_numa_node_is_one_that_exists():
 def rdma(
     name: str, ports: Mapping[int, str], pci: str | None = None, gbit_s: float = 100
 ) -> Device:
-    """Return a device as a look at a node records it."""
+    """Return a device as an inspection of a node records it."""
     rate_b_s = gbit_s / 8 * 1e9
     listed = [Port(number, state, "InfiniBand", rate_b_s) for number, state in ports.items()]
     return Device(
@@ -189,14 +189,14 @@ def rdma(
     )
 
 
-def on_nodes(looked: JobLook, subject: str, **changes: Any) -> HostFinding:
+def on_nodes(inspection: JobInspection, subject: str, **changes: Any) -> HostFinding:
     """Return what doctor finds about a subject on all nodes."""
-    rows = in_job.job_findings(looked, machine(**changes))
+    rows = in_job.job_findings(inspection, machine(**changes))
     return next(row for row in rows if row.what.endswith(f"{subject} on nodes"))
 
 
-def looked_at(**node_devices: list[Device]) -> JobLook:
-    return JobLook(
+def inspection_of(**node_devices: list[Device]) -> JobInspection:
+    return JobInspection(
         job="7", why=None, nodes=[made.node(name, listed) for name, listed in node_devices.items()]
     )
 
@@ -361,7 +361,9 @@ def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
 def test_init_takes_one_rail_for_each_port():
     fast = [made.rdma(f"mlx5_{number}", 200, number) for number in range(3)]
     nodes = [made.node(name, fast, shared_ports={"mlx5_2": "mlx5_0"}) for name in ("n1", "n2")]
-    text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+    text = site_text(
+        made.cluster_facts(job_inspection=JobInspection(job="7", why=None, nodes=nodes))
+    )
     names = [rail["device"] for rail in yaml.safe_load(text)["rails"]]
     assert names == ["mlx5_0", "mlx5_1"]
     assert "# mlx5_2 is no rail: it has the port of mlx5_0 " in text
@@ -381,7 +383,9 @@ def test_init_prefers_other_fabrics_to_ethernet_of_the_same_rate():
         (storage, "mlx5_0", "RoCE"),
     ):
         nodes = [made.node(name, present) for name in ("n1", "n2")]
-        text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+        text = site_text(
+            made.cluster_facts(job_inspection=JobInspection(job="7", why=None, nodes=nodes))
+        )
         assert yaml.safe_load(text)["device"] == device
         assert f"{fabric} on all nodes, where " in text
 
@@ -429,7 +433,9 @@ def test_init_says_that_a_pcie_link_is_slower_than_the_port():
     fast = [made.rdma("mlx5_0", 200, 1)]
     for pcie_b_s, says in (({"mlx5_0": 15.75e9}, True), ({"mlx5_0": 31.5e9}, False), ({}, False)):
         nodes = [made.node(name, fast, pcie_b_s=pcie_b_s) for name in ("n1", "n2")]
-        text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+        text = site_text(
+            made.cluster_facts(job_inspection=JobInspection(job="7", why=None, nodes=nodes))
+        )
         words = " ".join(text.replace("\n# ", " ").split())
         assert "The port of mlx5_0 reports 200Gbit/s." in words
         limit = "Its PCIe link reports 126 Gbit/s, headers included: unless a virtual machine shows"
@@ -521,7 +527,7 @@ def on_both(devices: list[Device]) -> dict[str, list[Device]]:
 def test_init_names_the_device_of_all_nodes_or_says_what_differs(
     node_devices, device, words, tmp_path
 ):
-    text, box = made.init_says(looked_at(**node_devices()), tmp_path)
+    text, box = made.init_says(inspection_of(**node_devices()), tmp_path)
     assert (box.device, box.injector) == (device, "ucx" if device == "hsn0" else "perftest")
     assert words in text
     assert ("no active RDMA device" in text) == (device == "hsn0")
@@ -530,11 +536,11 @@ def test_init_names_the_device_of_all_nodes_or_says_what_differs(
 def test_init_and_doctor_report_that_names_of_interfaces_differ(tmp_path):
     addresses = {"a": {"ens1": "10.0.0.1"}, "b": {"eth0": "10.0.0.2", "eth1": None}}
     nodes = [made.node(name, made.FAST, addresses=listed) for name, listed in addresses.items()]
-    looked = JobLook(job="7", why=None, nodes=nodes)
-    text, box = made.init_says(looked, tmp_path)
+    inspection = JobInspection(job="7", why=None, nodes=nodes)
+    text, box = made.init_says(inspection, tmp_path)
     assert box.interface is None
     assert "which have none in common: a: ens1; b: eth0." in text
-    finding = on_nodes(looked, "interface", interface="ens1")
+    finding = on_nodes(inspection, "interface", interface="ens1")
     assert (finding.state, finding.detail) == (
         "missing",
         "b: no ens1 with an IPv4 address; interfaces with one: eth0",
@@ -551,7 +557,7 @@ def test_init_prefers_the_interface_of_the_device_among_those_of_one_rate(tmp_pa
     own = {"mlx5_0": "ens1f1", "mlx5_1": "ens1f0"}
     changes = {"addresses": addresses, "interfaces": listed, "device_interfaces": own}
     nodes = [made.node(name, made.FAST, **changes) for name in "ab"]
-    _, box = made.init_says(JobLook(job="7", why=None, nodes=nodes), tmp_path)
+    _, box = made.init_says(JobInspection(job="7", why=None, nodes=nodes), tmp_path)
     assert (box.device, box.interface) == ("mlx5_0", "ens1f1")
 
 
@@ -562,7 +568,7 @@ def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path
     """
     addresses = {"usb0": "169.254.95.118", "ib0": "10.1.0.1"}
     nodes = [made.node(name, made.FAST, addresses=addresses) for name in "ab"]
-    text, box = made.init_says(JobLook(job="7", why=None, nodes=nodes), tmp_path)
+    text, box = made.init_says(JobInspection(job="7", why=None, nodes=nodes), tmp_path)
     assert (box.interface, "there are: ib0 interface" in text) == ("ib0", True)
 
 
@@ -603,7 +609,7 @@ def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path
 def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(
     node_devices, device, state, words
 ):
-    finding = on_nodes(looked_at(**node_devices()), device, device=device)
+    finding = on_nodes(inspection_of(**node_devices()), device, device=device)
     assert (finding.state, words in f"{finding.detail} -> {finding.remedy}") == (state, True), (
         finding
     )
@@ -665,7 +671,7 @@ def test_nodes_are_looked_at_with_reframe_s_scheduler_squeue_too(cluster):
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
-    assert in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster).why is None
+    assert in_job.inspect_nodes("box", cluster / "results", 60.0, print, cluster).why is None
 
 
 def test_the_counter_of_a_named_port_is_read(tmp_path, monkeypatch):
@@ -678,11 +684,11 @@ def test_the_counter_of_a_named_port_is_read(tmp_path, monkeypatch):
         return CounterReading(f"opa:{port.name}/{port.port}", 0) if port.port == 2 else None
 
     monkeypatch.setattr(counters, "read", read)
-    seen = replace(node_inspection.look_at_node(tmp_path, None, None, []), name="n1")
-    looked = JobLook(job="7", why=None, nodes=[seen])
-    finding = on_nodes(looked, "counter of hfi1_0:2", device="hfi1_0:2")
+    seen = replace(node_inspection.inspect_node(tmp_path, None, None, []), name="n1")
+    inspection = JobInspection(job="7", why=None, nodes=[seen])
+    finding = on_nodes(inspection, "counter of hfi1_0:2", device="hfi1_0:2")
     assert (finding.state, finding.detail) == ("ok", "n1: opa:hfi1_0/2 was read")
-    assert on_nodes(looked, "counter of hfi1_0", device="hfi1_0").state == "limited"
+    assert on_nodes(inspection, "counter of hfi1_0", device="hfi1_0").state == "limited"
 
 
 def test_a_reservation_of_the_origins_is_not_for_targets():
@@ -750,7 +756,7 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
     ):
         load_request(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     with pytest.raises(InputError) as error:
-        in_job.look_at_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
+        in_job.inspect_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
     fault = f"{location}no environment of partition p is defined for this partition"
     assert str(error.value) == f"{fault}; allowed: g, with target_systems that include it"
 
@@ -813,7 +819,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)
     for name, listed in names_of_case({"a": ADDRESS, "b": ADDRESS}).items():
-        # A look at a node sees all cores and memory, also those that jobs do not get.
+        # an inspection of a node sees all cores and memory, also those that jobs do not get.
         node = made.node(name, listed, cores=64, memory_b=2**40)
         (bin_ / f"{name}.json").write_text(json.dumps(asdict(node)))
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
@@ -857,8 +863,8 @@ def test_init_doctor_and_plan_on_a_cluster_with_banners_and_reserved_cores(clust
     assert (box.device, box.injector, box.interface) == (ADDRESS, "perftest", "hsn0")
     facts = box.node_facts()
     assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
-    looked = in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster)
-    assert {finding.what: finding.state for finding in in_job.job_findings(looked, box)} == {
+    inspection = in_job.inspect_nodes("box", cluster / "results", 60.0, print, cluster)
+    assert {finding.what: finding.state for finding in in_job.job_findings(inspection, box)} == {
         "job on nodes": "ok",
         "shared folders": "ok",
         "locks": "ok",

@@ -5,7 +5,7 @@
 reads requests as lines of JSON, and prints a line of JSON for each. A request has the arguments of
 `answers_of`. Each is answered by a new process, which has imported `nimc` already.
 
-Two things need a real machine and are replaced. Instead of a job that looks at nodes, there are two
+Two things need a real machine and are replaced. Instead of a job that inspects nodes, there are two
 nodes like the machine in the box. Addresses of network interfaces come from the machine's folder.
 """
 
@@ -137,13 +137,13 @@ def answers_of(
     _move(Path(root))
     answers: dict[str, Any] = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
 
-    def look_at_job(name: str, *_: object, **__: object) -> in_job.JobLook:
+    def inspect_job(name: str, *_: object, **__: object) -> in_job.JobInspection:
         known = (ROOT / "site" / f"{name}.yaml").exists()
         site = in_job.load_machine(name) if known else None
         wanted = (site.device, site.interface) if site else (None, None)
-        here = node_inspection.look_at_node(Path(root), *wanted, [])
+        here = node_inspection.inspect_node(Path(root), *wanted, [])
         nodes = [replace(here, name=node, sees_lock=True) for node in ("n1", "n2")]
-        return in_job.JobLook(job="7", why=None, nodes=nodes)
+        return in_job.JobInspection(job="7", why=None, nodes=nodes)
 
     def address(interface: str) -> str:
         if interface not in answers["addresses"]:
@@ -152,8 +152,8 @@ def answers_of(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "interface_address", address)
-        patch.setattr(new_machine, "look_at_nodes", look_at_job)
-        patch.setattr(in_job, "look_at_nodes", look_at_job)
+        patch.setattr(new_machine, "inspect_nodes", inspect_job)
+        patch.setattr(in_job, "inspect_nodes", inspect_job)
         return [call(words) for words in commands]
 
 

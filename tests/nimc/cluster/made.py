@@ -1,13 +1,13 @@
 """A made cluster: reports of its nodes, and what Slurm answers.
 
-A look at nodes is a job in which each node reports what it has and sees.
+An inspection of nodes is a job in which each node reports what it has and sees.
 """
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nimc.cluster.in_job import JobLook
+from nimc.cluster.in_job import JobInspection
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import site_text
 from nimc.cluster.node_inspection import NodeReport
@@ -79,14 +79,14 @@ def cluster_facts(**changes: Any) -> ClusterFacts:
         accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],
-        job_look=JobLook(job="7", why=None, nodes=[node("n1", FAST), node("n2", FAST)]),
+        job_inspection=JobInspection(job="7", why=None, nodes=[node("n1", FAST), node("n2", FAST)]),
     )
     return replace(facts, **changes)
 
 
-def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
+def init_says(inspection: JobInspection, folder: Path) -> tuple[str, Machine]:
     """Return the site file that `nimc init` writes, without line breaks, and the machine in it."""
-    text = site_text(cluster_facts(job_look=looked))
+    text = site_text(cluster_facts(job_inspection=inspection))
     (folder / "site").mkdir()
     (folder / "site/box.yaml").write_text(text)
     return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)

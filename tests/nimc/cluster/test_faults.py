@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nimc.cluster import in_job, tried_writes
-from nimc.cluster.in_job import JobLook
+from nimc.cluster.in_job import JobInspection
 from nimc.readiness import faults
 from nimc.readiness.finding import HostFinding
 from records.checkout import ROOT
@@ -223,12 +223,12 @@ def test_a_block_that_failed_otherwise_has_no_remedy_of_writers():
 
 
 def test_a_low_limit_of_locked_memory_is_reported_for_rdma_devices_only():
-    looked = JobLook(
+    inspection = JobInspection(
         job="7", why=None, nodes=[node(name, FAST, lockable_b=64 * 1024) for name in ("a", "b")]
     )
-    rows = {row.what: row for row in in_job.job_findings(looked, machine(device="mlx5_0"))}
+    rows = {row.what: row for row in in_job.job_findings(inspection, machine(device="mlx5_0"))}
     row = rows["locked memory on nodes"]
     assert (row.state, row.detail.startswith("a, b: 0.0625 MiB may be locked")) == ("limited", True)
     assert "LimitMEMLOCK=infinity" in row.remedy
-    rows = {row.what: row for row in in_job.job_findings(looked, machine(device="eno1"))}
+    rows = {row.what: row for row in in_job.job_findings(inspection, machine(device="eno1"))}
     assert "locked memory on nodes" not in rows

@@ -16,7 +16,7 @@ import yaml
 
 from nimc.cli import init
 from nimc.cluster import learn, new_machine
-from nimc.cluster.in_job import JobLook
+from nimc.cluster.in_job import JobInspection
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import (
     config_text,
@@ -39,7 +39,7 @@ from tests.messages import assert_message
 from tests.nimc.cluster.made import FAST, SLURM, cluster_facts, node
 
 LIMIT = "QOSMaxJobsPerUserLimit"
-NO_JOB = JobLook(job=None, why="no job was submitted")
+NO_JOB = JobInspection(job=None, why="no job was submitted")
 
 
 def loaded(folder: Path, text: str) -> machine.Machine:
@@ -117,7 +117,7 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
     policies: list[str] = []
     job_waited = LIMIT in answers[0]
 
-    def look_at_job(name: str, *others: Any) -> JobLook:
+    def inspect_job(name: str, *others: Any) -> JobInspection:
         root = others[-1]
         policies.append(machine.load(name, root).origins.policy)
         assert (
@@ -125,27 +125,29 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
         )
         job, why, *limit = answers.pop(0)
         nodes = [] if why else [node("n1", FAST), node("n2", FAST)]
-        return JobLook(job=job, why=why, nodes=nodes, limit=next(iter(limit), None))
+        return JobInspection(job=job, why=why, nodes=nodes, limit=next(iter(limit), None))
 
-    monkeypatch.setattr(new_machine, "look_at_nodes", look_at_job)
+    monkeypatch.setattr(new_machine, "inspect_nodes", inspect_job)
     facts = with_facts_of_nodes(
-        "box", cluster_facts(job_look=NO_JOB), tmp_path, 1.0, lambda _: None
+        "box", cluster_facts(job_inspection=NO_JOB), tmp_path, 1.0, lambda _: None
     )
     assert (policies, facts.origins.policy) == (tried, policy)
     text = " ".join(site_text(facts).replace("#", "").split())
     assert ("not known whether Slurm accepts such a job" in text) is not sure
     refusal = "Of a heterogeneous one: it was not started: QOSMaxJobsPerUserLimit"
-    assert (refusal in text) is (policy == "same_job" and facts.job_look.job == "8" and job_waited)
+    assert (refusal in text) is (
+        policy == "same_job" and facts.job_inspection.job == "8" and job_waited
+    )
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
 def test_any_name_of_a_cluster_becomes_a_text_in_the_site_file(tmp_path, name):
-    facts = cluster_facts(settings={"ClusterName": name}, job_look=NO_JOB)
+    facts = cluster_facts(settings={"ClusterName": name}, job_inspection=NO_JOB)
     assert loaded(tmp_path, site_text(facts)).description == name
 
 
 def test_commented_keys_are_valid_if_they_are_filled_in_and_uncommented(tmp_path):
-    blind = cluster_facts(job_look=NO_JOB)
+    blind = cluster_facts(job_inspection=NO_JOB)
     text = site_text(blind)
     assert keys_to_fill_in(text) == ["device", "interface", "nic", "node_mtti", "facts"]
     text = re.sub(r"^# (nic|node_mtti|facts): (?=[{5])", r"\1: ", text, flags=re.MULTILINE)
@@ -171,7 +173,7 @@ def test_facts_are_those_of_one_node_if_nodes_of_the_partition_differ(inspected,
     shape = NodeShape(2, 64, 1, 6026)
     shapes = {"node9": NodeShape(2, 8, 1, 3000), "node1": shape, "node2": shape}
     nodes = [node(inspected, FAST, llc_total_b=64 * 2**20), node("o1", FAST)] if inspected else []
-    facts = cluster_facts(shapes=shapes, job_look=JobLook(job="7", nodes=nodes))
+    facts = cluster_facts(shapes=shapes, job_inspection=JobInspection(job="7", nodes=nodes))
     lines = site_text(facts).splitlines()
     assert f"# scontrol show node: {comment}" in lines
     node_facts = yaml.safe_load(lines[-1].removeprefix("# "))["facts"]
@@ -188,7 +190,9 @@ def test_facts_describe_a_node_as_jobs_see_it(tmp_path):
 
     def facts(folder: str, *numa_nodes: NumaNode) -> Any:
         nodes = [node("n1", FAST, numa_nodes=[*numa_nodes]), node("n2", FAST)]
-        text = site_text(replace(less, job_look=JobLook(job="7", why=None, nodes=nodes)))
+        text = site_text(
+            replace(less, job_inspection=JobInspection(job="7", why=None, nodes=nodes))
+        )
         return loaded(tmp_path / folder, text).facts
 
     # A NUMA node with memory but without processors is listed separately. A node without either is
@@ -203,16 +207,16 @@ def test_facts_describe_a_node_as_jobs_see_it(tmp_path):
 def test_threads_of_a_core_are_those_that_jobs_get(tmp_path, job_threads, threads):
     """Slurm counts two CPUs a core. By default, jobs may get only one of them."""
     facts = cluster_facts()
-    looked = replace(facts.job_look, threads_per_core=job_threads)
+    inspection = replace(facts.job_inspection, threads_per_core=job_threads)
     shapes = {"n1": NodeShape(2, 64, 2, 6026)}
-    text = site_text(replace(facts, shapes=shapes, job_look=looked))
+    text = site_text(replace(facts, shapes=shapes, job_inspection=inspection))
     assert loaded(tmp_path, text).facts.threads_per_core == threads
     assert ("# scontrol show job 7: jobs get 1 thread of each core" in text) is (job_threads == 1)
 
 
 def test_the_site_file_has_the_cores_that_jobs_get_by_default(tmp_path):
     """By its documentation, `-S 8` is the default on Frontier, so jobs get 56 of 64 cores."""
-    facts = cluster_facts(job_look=replace(cluster_facts().job_look, core_spec=8))
+    facts = cluster_facts(job_inspection=replace(cluster_facts().job_inspection, core_spec=8))
     settings = {**facts.settings, "AllowSpecResourcesUsage": "Yes"}
     text = site_text(replace(facts, settings=settings))
     box = loaded(tmp_path, text)
@@ -235,8 +239,8 @@ def test_the_site_file_has_the_cores_that_jobs_get_by_default(tmp_path):
 def test_the_command_that_builds_mpi_put_uses_the_mpi_of_the_site(tmp_path, mpi_types, command):
     """On Slingshot, `mpi_put` is the injector. The wrapper of Cray's compilers is `cc`."""
     fast = [replace(device, transport="Slingshot") for device in FAST]
-    looked = JobLook(job="7", why=None, nodes=[node("n1", fast), node("n2", fast)])
-    text = site_text(cluster_facts(mpi_types=mpi_types, job_look=looked))
+    inspection = JobInspection(job="7", why=None, nodes=[node("n1", fast), node("n2", fast)])
+    text = site_text(cluster_facts(mpi_types=mpi_types, job_inspection=inspection))
     assert loaded(tmp_path, text).injector == "mpi_put"
     assert command in " ".join(text.replace("\n#", " ").split())
 
@@ -268,7 +272,7 @@ def test_origins_are_in_the_same_job_if_heterogeneous_jobs_are_refused(tmp_path)
 def test_an_injector_that_a_node_lacks_is_named_in_a_comment(tmp_path):
     injector_faults = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
     nodes = [node("n1", FAST), node("n2", FAST, injector_faults=injector_faults)]
-    text = site_text(cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+    text = site_text(cluster_facts(job_inspection=JobInspection(job="7", why=None, nodes=nodes)))
     comments = " ".join(text.replace("\n# ", " ").split())
     assert "n2: ib_write_bw is missing: install it" in comments
     assert loaded(tmp_path, text).injector == "perftest"
@@ -285,7 +289,9 @@ def test_mpi_put_is_chosen_where_the_device_counts_no_bytes(tmp_path):
         ("other", {"mlx5_bond": "counters/port_rcv_data: missing"}, "perftest"),
     ):
         nodes = [node("n1", FAST), node("n2", FAST, uncounted=reasons)]
-        text = site_text(cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+        text = site_text(
+            cluster_facts(job_inspection=JobInspection(job="7", why=None, nodes=nodes))
+        )
         assert loaded(tmp_path / name, text).injector == injector
         comments = " ".join(text.replace("\n# ", " ").split())
         reason = "mlx5_0 (n2: counters/port_rcv_data: N/A (no PMA)), so only mpi_put"
@@ -579,8 +585,10 @@ def test_init_says_that_facts_are_missing_if_slurm_shows_no_node(root, command, 
 def test_init_ends_with_3_if_nodes_did_not_answer(root, command, monkeypatch, answered, begin):
     """The files are written, but the command is incomplete, since a job did not run everywhere."""
     why = f"{answered} of 2 nodes answered; job 7: {NOT_STARTED_REASON} after 5 s"
-    job_look = JobLook(job="7", why=why, nodes=cluster_facts().nodes[:answered])
-    monkeypatch.setattr(init, "facts_of_cluster", lambda: cluster_facts(job_look=job_look))
+    job_inspection = JobInspection(job="7", why=why, nodes=cluster_facts().nodes[:answered])
+    monkeypatch.setattr(
+        init, "facts_of_cluster", lambda: cluster_facts(job_inspection=job_inspection)
+    )
     output = " ".join(command("init", "box", code=3).split())
     assert f"{begin} answered. Unknown are their interface, " in output
     assert "What to do: try later, or with a longer --wait" in output

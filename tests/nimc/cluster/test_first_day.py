@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.run.session import LOOK_FOLDER_PREFIX
+from nimc.run.session import INSPECTION_FOLDER_PREFIX
 from records.checkout import ROOT
 from tests.literal_docs import commands
 from tests.nimc.cluster.unprepared import INTERFACE, MODULE_SYSTEMS, login_shell, unprepared_or_skip
@@ -80,9 +80,9 @@ def _clonable_project(folder: Path) -> Path:
 
 
 def _leftovers(shell: Shell) -> str:
-    """Return jobs that are still in Slurm's queue, and folders of looks at nodes."""
+    """Return jobs that are still in Slurm's queue, and folders of inspections."""
     jobs = shell.run("squeue --noheader").stdout
-    return jobs + "".join(map(str, shell.folder.rglob(f"{LOOK_FOLDER_PREFIX}*")))
+    return jobs + "".join(map(str, shell.folder.rglob(f"{INSPECTION_FOLDER_PREFIX}*")))
 
 
 @pytest.mark.minicluster

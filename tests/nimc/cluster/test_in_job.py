@@ -1,4 +1,4 @@
-"""A job that looks at nodes, and the findings of `nimc doctor --in-job` that follow from it.
+"""A job that inspects nodes, and the findings of `nimc doctor --in-job` that follow from it.
 
 `tests/nimc/minicluster/test_in_job.py` tests that ReFrame submits such a job.
 """
@@ -19,8 +19,8 @@ import pytest
 from conductor.block import trial
 from conductor.block.trial import Trial
 from nimc.cluster import in_job, tried_writes
-from nimc.cluster.in_job import JobLook
-from nimc.cluster.node_inspection import NodeReport, look_at_node
+from nimc.cluster.in_job import JobInspection
+from nimc.cluster.node_inspection import NodeReport, inspect_node
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.reframe_config import ReframeSettings
 from records.checkout import ROOT
@@ -44,18 +44,18 @@ def cluster_machine(**fields: Any) -> Machine:
     return machine(**{"device": "mlx5_0", "interface": "hsn0", "facts": FACTS, **fields})
 
 
-def look_of(*nodes: NodeReport) -> JobLook:
+def inspection_of(*nodes: NodeReport) -> JobInspection:
     """Return what a job on these nodes found, the target first."""
-    return JobLook(job="7", why=None, nodes=list(nodes))
+    return JobInspection(job="7", why=None, nodes=list(nodes))
 
 
-def findings_by_subject(job_look: JobLook, box: Machine) -> dict[str, HostFinding]:
-    return {finding.what: finding for finding in in_job.job_findings(job_look, box)}
+def findings_by_subject(job_inspection: JobInspection, box: Machine) -> dict[str, HostFinding]:
+    return {finding.what: finding for finding in in_job.job_findings(job_inspection, box)}
 
 
-def only_fault(job_look: JobLook) -> HostFinding:
+def only_fault(job_inspection: JobInspection) -> HostFinding:
     """Return the only finding that is not ok."""
-    findings = in_job.job_findings(job_look, cluster_machine())
+    findings = in_job.job_findings(job_inspection, cluster_machine())
     (fault,) = (finding for finding in findings if finding.state != "ok")
     return fault
 
@@ -77,13 +77,13 @@ def only_fault(job_look: JobLook) -> HostFinding:
     ],
 )
 def test_facts_of_the_site_file_that_nodes_do_not_have_are_named(facts, detail):
-    findings = findings_by_subject(look_of(node("n1", FAST)), cluster_machine(facts=facts))
+    findings = findings_by_subject(inspection_of(node("n1", FAST)), cluster_machine(facts=facts))
     row = findings.get("facts on nodes")
     assert (row and (row.state, row.detail)) == (detail and ("limited", f"n1: {detail}"))
 
 
 def test_without_facts_in_the_site_file_those_of_this_host_are_compared_with_the_nodes():
-    row = findings_by_subject(look_of(node("n1", FAST)), cluster_machine(facts=None))[
+    row = findings_by_subject(inspection_of(node("n1", FAST)), cluster_machine(facts=None))[
         "facts on nodes"
     ]
     assert "cores: 64 on the node, " in row.detail
@@ -96,9 +96,9 @@ def test_without_facts_in_the_site_file_those_of_this_host_are_compared_with_the
 )
 def test_threads_of_a_core_that_jobs_do_not_get_are_named(job_threads, threads, state):
     """If jobs get one thread of each core, a job that requests two CPUs a core is refused."""
-    job_look = replace(look_of(node("n1", FAST)), threads_per_core=job_threads)
+    job_inspection = replace(inspection_of(node("n1", FAST)), threads_per_core=job_threads)
     box = cluster_machine(facts=FACTS | {"threads_per_core": threads})
-    row = findings_by_subject(job_look, box).get("threads of jobs")
+    row = findings_by_subject(job_inspection, box).get("threads of jobs")
     assert (row and row.state) == state
     assert row is None or "threads_per_core: 1 in facts of site/box.yaml" in row.remedy
 
@@ -113,18 +113,18 @@ def test_threads_of_a_core_that_jobs_do_not_get_are_named(job_threads, threads, 
 )
 def test_cores_that_a_site_keeps_from_jobs_are_named(core_spec, cores, remedy):
     """By its documentation, `-S 8` is the default on Frontier, so jobs get 56 of 64 cores."""
-    job_look = replace(look_of(node("n1", FAST)), core_spec=core_spec)
+    job_inspection = replace(inspection_of(node("n1", FAST)), core_spec=core_spec)
     box = cluster_machine(facts=FACTS | {"cores": cores})
     assert "cores of jobs" not in findings_by_subject(
-        replace(job_look, nodes=[], why="failed"), box
+        replace(job_inspection, nodes=[], why="failed"), box
     )
-    row = findings_by_subject(job_look, box).get("cores of jobs")
+    row = findings_by_subject(job_inspection, box).get("cores of jobs")
     assert (row and row.remedy) == remedy
 
 
 def test_all_findings_are_ok_if_nodes_lack_nothing():
-    job_look = look_of(node("n1", FAST), node("n2", FAST))
-    findings = findings_by_subject(job_look, cluster_machine())
+    job_inspection = inspection_of(node("n1", FAST), node("n2", FAST))
+    findings = findings_by_subject(job_inspection, cluster_machine())
     assert {subject: finding.state for subject, finding in findings.items()} == {
         "job on nodes": "ok",
         "shared folders": "ok",
@@ -175,7 +175,7 @@ def test_the_start_of_the_job_and_of_each_trial_is_printed_once(tmp_path: Path) 
     ],
 )
 def test_a_finding_is_missing_if_one_node_lacks_it(change, subject):
-    fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, **change)))
+    fault = only_fault(inspection_of(node("n1", FAST), node("n2", FAST, **change)))
     assert (fault.what, fault.state, fault.needed) == (subject, "missing", True)
     assert fault.detail.startswith("n2")
     assert fault.remedy
@@ -183,7 +183,7 @@ def test_a_finding_is_missing_if_one_node_lacks_it(change, subject):
 
 def test_a_current_folder_that_nodes_lack_limits_only_reframe_without_nimc():
     """`nimc run` stages in the results folder, which the nodes see, since they report there."""
-    fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, unseen=["/tmp/mine"])))
+    fault = only_fault(inspection_of(node("n1", FAST), node("n2", FAST, unseen=["/tmp/mine"])))
     assert (fault.what, fault.state, fault.needed) == ("shared folders", "limited", False)
     assert fault.detail.startswith("n2: does not see /tmp/mine")
     assert "campaigns do not need it" in fault.detail
@@ -194,7 +194,7 @@ def test_a_current_folder_that_nodes_lack_limits_only_reframe_without_nimc():
 def test_trials_that_a_time_limit_has_ended_say_which_limit_is_needed(tmp_path, state, has_remedy):
     why = tried_writes.why_untried(tmp_path, state)
     findings = findings_by_subject(
-        replace(look_of(node("n1", FAST)), why_untried=why), cluster_machine()
+        replace(inspection_of(node("n1", FAST)), why_untried=why), cluster_machine()
     )
     row = findings["writes between nodes"]
     assert (row.state, row.detail) == ("missing", why)
@@ -202,17 +202,20 @@ def test_trials_that_a_time_limit_has_ended_say_which_limit_is_needed(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("job_look", "remedy"),
+    ("job_inspection", "remedy"),
     [
-        (JobLook(job=None, why="Slurm refuses the job: no"), "same_job"),
-        (JobLook(job=None, why="Slurm refuses the job: QOSMaxWallDurationPerJobLimit"), "time_"),
-        (JobLook(job="7", why="it had not started after 9 s"), "--wait"),
-        (JobLook(job="7", why="its output did not reach /run"), "results folder"),
-        (JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]), "results"),
+        (JobInspection(job=None, why="Slurm refuses the job: no"), "same_job"),
+        (
+            JobInspection(job=None, why="Slurm refuses the job: QOSMaxWallDurationPerJobLimit"),
+            "time_",
+        ),
+        (JobInspection(job="7", why="it had not started after 9 s"), "--wait"),
+        (JobInspection(job="7", why="its output did not reach /run"), "results folder"),
+        (JobInspection(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]), "results"),
         # slurmd's shell and slurmstepd print this if the Python of .venv belongs to a module in a
         # folder that nodes do not mount.
         (
-            JobLook(
+            JobInspection(
                 job="7",
                 why="0 of 2 nodes answered; job 7 ended as FAILED: slurm_script: line 8:"
                 " /home/u/nimc/.venv/bin/python: No such file or directory",
@@ -221,15 +224,19 @@ def test_trials_that_a_time_limit_has_ended_say_which_limit_is_needed(tmp_path, 
         ),
     ],
 )
-def test_a_job_that_did_not_run_gives_a_single_fault(job_look, remedy):
-    fault = only_fault(job_look)
-    assert (fault.what, fault.state, fault.detail) == ("job on nodes", "missing", job_look.why)
+def test_a_job_that_did_not_run_gives_a_single_fault(job_inspection, remedy):
+    fault = only_fault(job_inspection)
+    assert (fault.what, fault.state, fault.detail) == (
+        "job on nodes",
+        "missing",
+        job_inspection.why,
+    )
     assert remedy in fault.remedy
 
 
 def test_interfaces_of_each_node_are_named_if_the_site_file_names_none():
     nodes = node("n1", FAST), node("n2", FAST, addresses={"eno1": "10.0.0.2"})
-    findings = findings_by_subject(look_of(*nodes), cluster_machine(interface=None))
+    findings = findings_by_subject(inspection_of(*nodes), cluster_machine(interface=None))
     finding = findings["interface on nodes"]
     assert (finding.state, finding.needed) == ("limited", False)
     first, second = finding.detail.split("; n2: ")
@@ -241,16 +248,16 @@ def test_interfaces_of_each_node_are_named_if_the_site_file_names_none():
 @pytest.mark.parametrize(("name", "shown"), [("eno1", "up 1 Gbit/s"), ("mlx5_9", "InfiniBand")])
 def test_the_device_of_the_site_file_may_be_an_interface_or_have_no_ports(name, shown):
     without_ports = replace(FAST[0], name="mlx5_9", ports=[])
-    job_look = look_of(node("n1", [without_ports]))
-    findings = findings_by_subject(job_look, cluster_machine(device=name))
+    job_inspection = inspection_of(node("n1", [without_ports]))
+    findings = findings_by_subject(job_inspection, cluster_machine(device=name))
     finding = findings[f"device {name} on nodes"]
     assert (finding.state, finding.detail) == ("ok", f"n1: {shown}")
 
 
 def test_each_rail_is_looked_for():
     rails = [{"device": "mlx5_0"}, {"device": "mlx5_1"}]
-    job_look = look_of(node("n1", FAST), node("n2", FAST[:1]))
-    findings = findings_by_subject(job_look, cluster_machine(rails=rails))
+    job_inspection = inspection_of(node("n1", FAST), node("n2", FAST[:1]))
+    findings = findings_by_subject(job_inspection, cluster_machine(rails=rails))
     assert findings["device mlx5_0 on nodes"].state == "ok"
     assert findings["device mlx5_1 on nodes"].state == "missing"
 
@@ -266,8 +273,8 @@ def write_report(folder: Path, job_id: str | None, phase: str, why: str) -> None
 
 def test_the_reason_of_the_failed_check_says_how_many_nodes_answered(tmp_path):
     write_report(tmp_path, "7", "sanity", "sanity error: 0 of 2 nodes answered")
-    expected = JobLook(job="7", why="0 of 2 nodes answered", nodes=[])
-    assert in_job.read_job_look(tmp_path, 1) == expected
+    expected = JobInspection(job="7", why="0 of 2 nodes answered", nodes=[])
+    assert in_job.read_job_inspection(tmp_path, 1) == expected
 
 
 SBATCH_FAILED = """\
@@ -284,9 +291,9 @@ sbatch: error: no way
 )
 def test_the_reason_why_no_job_was_submitted_is_one_line(tmp_path, phase, why, shown):
     write_report(tmp_path, None, phase, why)
-    job_look = in_job.read_job_look(tmp_path, 1)
-    assert (job_look.job, job_look.nodes) == (None, [])
-    assert job_look.why.endswith(f" {shown}")
+    job_inspection = in_job.read_job_inspection(tmp_path, 1)
+    assert (job_inspection.job, job_inspection.nodes) == (None, [])
+    assert job_inspection.why.endswith(f" {shown}")
 
 
 PARTITIONS = [
@@ -309,8 +316,8 @@ def use_made_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass(frozen=True)
-class FailedLook:
-    """A look at nodes that failed with an error of ReFrame's session."""
+class FailedInspection:
+    """An inspection of nodes that failed with an error of ReFrame's session."""
 
     results: Path
     #: ReFrame's command, and the values of the check's variables in it.
@@ -321,7 +328,7 @@ class FailedLook:
 
 
 @pytest.fixture
-def failed_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailedLook:
+def failed_inspection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailedInspection:
     words: list[str] = []
     cancelled: list[Path] = []
 
@@ -335,9 +342,13 @@ def failed_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailedLook:
     monkeypatch.setattr(in_job.client, "cancel_jobs", cancelled.append)
     results = tmp_path / "new" / "results"
     with pytest.raises(MachineError, match="600 s"):
-        in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
-    settings = (word.removeprefix("NodeLook.") for word in words if word.startswith("NodeLook."))
-    return FailedLook(results, words, dict(word.split("=", 1) for word in settings), cancelled)
+        in_job.inspect_nodes("box", results, 60.0, print, Path("/c"))
+    settings = (
+        word.removeprefix("NodeInspection.") for word in words if word.startswith("NodeInspection.")
+    )
+    return FailedInspection(
+        results, words, dict(word.split("=", 1) for word in settings), cancelled
+    )
 
 
 @pytest.mark.parametrize("tries_writes", [False, True])
@@ -375,28 +386,28 @@ def test_a_late_accounting_is_awaited_once_the_job_has_done_its_work(
     monkeypatch.setattr(in_job, "SlurmWatch", Watch)
     monkeypatch.setattr(in_job.client, "cancel_jobs", lambda _: None)
     with pytest.raises(MachineError, match="late"):
-        in_job.look_at_nodes(
+        in_job.inspect_nodes(
             "box", tmp_path, 60.0, lambda _: None, Path("/c"), tries_writes=tries_writes
         )
     assert readings == [False, False, not tries_writes, True]
 
 
-def test_reframe_is_called_for_the_targets_partition(failed_look):
+def test_reframe_is_called_for_the_targets_partition(failed_inspection):
     system = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
-    start = failed_look.words.index("-C")
-    assert failed_look.words[start : start + len(system)] == system
+    start = failed_inspection.words.index("-C")
+    assert failed_inspection.words[start : start + len(system)] == system
     assert os.environ["SLURM_CONF"] == "/x"
 
 
-def test_the_check_gets_what_it_needs_of_the_machine(failed_look):
-    variables = failed_look.variables
+def test_the_check_gets_what_it_needs_of_the_machine(failed_inspection):
+    variables = failed_inspection.variables
     assert json.loads(variables["origins"]) == HETJOB.model_dump()
     assert (variables["stage"], variables["max_pending_time"]) == ("/stage", "60s")
     assert (variables["device"], variables["time_limit"]) == ("mlx5_0", "960s")
 
 
 @pytest.mark.parametrize(
-    ("limit", "look_limit", "injection_limit"),
+    ("limit", "inspection_limit", "injection_limit"),
     [
         (None, "960s", "960s"),
         ("4h", "960s", "960s"),
@@ -406,7 +417,7 @@ def test_the_check_gets_what_it_needs_of_the_machine(failed_look):
     ],
 )
 def test_jobs_request_no_more_than_their_partition_allows_unless_their_work_takes_longer(
-    monkeypatch, limit, look_limit, injection_limit
+    monkeypatch, limit, inspection_limit, injection_limit
 ):
     """Agents have 660 s to connect. Slurm refuses a job that its partition does not allow.
 
@@ -417,7 +428,7 @@ def test_jobs_request_no_more_than_their_partition_allows_unless_their_work_take
     use_made_cluster(monkeypatch)
     monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
     destination = in_job.job_destination("box", "--in-job")
-    assert destination.time_limit(60.0, 240.0) == look_limit
+    assert destination.time_limit(60.0, 240.0) == inspection_limit
     assert destination.time_limit(300.0) == injection_limit
 
 
@@ -431,14 +442,14 @@ def test_no_job_is_submitted_if_slurm_lacks_its_configuration(monkeypatch):
         in_job.job_destination("box", "--in-job")
 
 
-def test_a_look_that_fails_leaves_no_job_and_no_file(failed_look):
-    folder = Path(failed_look.variables["folder"])
-    assert folder.parent == failed_look.results
-    assert failed_look.cancelled == [folder]
-    assert not list(failed_look.results.iterdir())
+def test_an_inspection_that_fails_leaves_no_job_and_no_file(failed_inspection):
+    folder = Path(failed_inspection.variables["folder"])
+    assert folder.parent == failed_inspection.results
+    assert failed_inspection.cancelled == [folder]
+    assert not list(failed_inspection.results.iterdir())
 
 
-def look_from_node(folder: Path, rank: int, stage: Path) -> None:
+def inspect_from_node(folder: Path, rank: int, stage: Path) -> None:
     """Start a process as a stand-in for a node, which writes its report to a folder."""
     environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
     words = [str(folder), "", "", str(stage)]
@@ -448,12 +459,12 @@ def look_from_node(folder: Path, rank: int, stage: Path) -> None:
 
 def test_locks_of_one_host_only_limit_where_nimc_is_started():
     """Lustre with `localflock`, and BeeGFS unless it is configured, have locks of each host."""
-    fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, sees_lock=False)))
+    fault = only_fault(inspection_of(node("n1", FAST), node("n2", FAST, sees_lock=False)))
     assert (fault.what, fault.state) == ("locks", "limited")
     assert fault.detail.startswith("n2")
     assert "on one host only" in fault.remedy
     without_locks = node("n2", FAST, sees_lock=None)
-    fault = only_fault(look_of(node("n1", FAST, sees_lock=False), without_locks))
+    fault = only_fault(inspection_of(node("n1", FAST, sees_lock=False), without_locks))
     assert (fault.what, fault.state) == ("locks", "missing")
 
 
@@ -464,15 +475,15 @@ def test_a_node_without_locks_says_so(tmp_path, monkeypatch):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    assert look_at_node(tmp_path, None, None, []).sees_lock is None
+    assert inspect_node(tmp_path, None, None, []).sees_lock is None
 
 
 def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
     with private_lock(tmp_path / "lock") as lock:
         assert lock.acquire()
-        look_from_node(tmp_path, 0, tmp_path)
-    look_from_node(tmp_path, 1, Path("/not/there"))
-    seeing, blind = in_job.read_job_look(tmp_path, 1).nodes
+        inspect_from_node(tmp_path, 0, tmp_path)
+    inspect_from_node(tmp_path, 1, Path("/not/there"))
+    seeing, blind = in_job.read_job_inspection(tmp_path, 1).nodes
     assert (seeing.sees_lock, seeing.unseen) == (True, [])
     assert (blind.sees_lock, blind.unseen) == (False, ["/not/there"])
 
@@ -484,21 +495,21 @@ def without_miniclusters(host):
 
 
 def test_a_node_reports_its_host_and_its_injectors(tmp_path):
-    look_from_node(tmp_path, 0, tmp_path)
-    (report,) = in_job.read_job_look(tmp_path, 1).nodes
+    inspect_from_node(tmp_path, 0, tmp_path)
+    (report,) = in_job.read_job_inspection(tmp_path, 1).nodes
     assert without_miniclusters(report.host) == without_miniclusters(detect())
     assert report.injector_faults["spin"] is None
 
 
 def test_a_machine_without_slurm_is_refused(tmp_path):
     with pytest.raises(InputError) as error:
-        in_job.look_at_nodes("localhost", tmp_path, 1.0, print)
+        in_job.inspect_nodes("localhost", tmp_path, 1.0, print)
     assert_message(str(error.value), "--in-job: configs/localhost.py", "Slurm", allowed="Slurm")
 
 
 def test_hardware_that_limits_what_can_be_measured_is_named():
     unusual = node("n1", FAST, processor="AuthenticAMD-27-1-0", memory_side_cache_b=2**36)
-    findings = findings_by_subject(look_of(unusual), cluster_machine())
+    findings = findings_by_subject(inspection_of(unusual), cluster_machine())
     processor = findings["processor on nodes"]
     assert processor.state == "limited"
     assert processor.detail.startswith("n1: AuthenticAMD family 27, model 1 (Example 9000) ")
@@ -512,6 +523,6 @@ def test_hardware_that_limits_what_can_be_measured_is_named():
 def test_a_limit_of_cpu_time_below_the_cpus_is_named(quota, detail):
     """`docker run --cpus=1.5` sets such a limit; all CPUs can be used, but not at once for long."""
     limited = node("n1", FAST, cpu_quota=quota, usable_cpus=[0, 1, 2, 3])
-    row = findings_by_subject(look_of(limited), cluster_machine()).get("CPU quota on nodes")
+    row = findings_by_subject(inspection_of(limited), cluster_machine()).get("CPU quota on nodes")
     assert (row and row.state) == ("limited" if detail else None)
     assert row is None or row.detail.startswith(detail)

@@ -1,4 +1,4 @@
-"""The ReFrame check that looks at nodes: the script of its job, and when it fails.
+"""The ReFrame check that inspects nodes: the script of its job, and when it fails.
 
 Slurm is not needed: a dry run writes the script, and a stand-in for `srun` starts one of two tasks.
 `tests/nimc/minicluster/test_in_job.py` tests that Slurm starts all tasks.
@@ -45,10 +45,10 @@ JOBS = {
 def dry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of one dry run of a check for each row of `JOBS`."""
     folder = tmp_path_factory.mktemp("jobs")
-    text = "import reframe as rfm\nfrom nimc.cluster.node_inspection_check import NodeLook\n"
+    text = "import reframe as rfm\nfrom nimc.cluster.node_inspection_check import NodeInspection\n"
     words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
     for check, values in JOBS.items():
-        text += f"\n\n@rfm.simple_test\nclass {check}(NodeLook):\n    pass\n"
+        text += f"\n\n@rfm.simple_test\nclass {check}(NodeInspection):\n    pass\n"
         for key, value in values.items():
             words += ["-S", f"{check}.{key}={value}"]
         words += ["-S", f"{check}.folder={folder}"]
@@ -66,7 +66,7 @@ def dry(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("same_job", 3, [], "--ntasks=3 --nodes=3"),
     ],
 )
-def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
+def test_a_step_of_slurm_inspects_each_node_and_then_writes_are_tried(
     dry: Path, check: str, tasks: int, components: list[str], step: str
 ) -> None:
     network, trial = JOBS[check]["network"], JOBS[check]["trial_plan"]
@@ -103,7 +103,7 @@ def test_every_node_must_answer(tmp_path: Path, origins: dict[str, object], faul
     path = f"{program.parent}:/usr/bin:/bin"
     values = {**settings(origins), "folder": tmp_path}
     words = (tmp_path, "localhost", CHECK, "-p", "wheels", "-r")
-    done = reframe(*words, name="NodeLook", settings=values, PATH=path)
+    done = reframe(*words, name="NodeInspection", settings=values, PATH=path)
     assert (done.returncode == 0) == (not fault)
     assert fault in done.stdout
     assert (tmp_path / "job-state").read_text() == "SUCCESS"

@@ -185,8 +185,8 @@ def test_the_reason_why_some_writes_were_not_tried_comes_beside_the_findings_on_
     reason = "an agent did not read its node's load within 30 s"
     (logs / "block.json").write_text(json.dumps({"state": "machine_failed", "reason": reason}))
     (tmp_path / "trial-plan.json").touch()
-    job_look = replace(in_job.read_job_look(tmp_path, 0), nodes=NODES)
-    rows = {finding.what: finding for finding in in_job.job_findings(job_look, CLUSTER)}
+    job_inspection = replace(in_job.read_job_inspection(tmp_path, 0), nodes=NODES)
+    rows = {finding.what: finding for finding in in_job.job_findings(job_inspection, CLUSTER)}
     assert (rows["writes between nodes"].state, rows["writes between nodes"].detail) == (
         "missing",
         reason,

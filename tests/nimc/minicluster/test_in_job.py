@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.run.session import LOOK_FOLDER_PREFIX
+from nimc.run.session import INSPECTION_FOLDER_PREFIX
 from tests.nimc.minicluster.driven import ENV, Cluster
 from tests.reframe_tests.reframe_call import script
 
@@ -15,7 +15,7 @@ _FAILING_MPI_PUT = """case $1 in --launcher) echo srun;; *) echo no more flux >&
 
 @pytest.mark.minicluster
 @pytest.mark.slow
-def test_a_step_of_both_components_looks_at_target_and_origin(
+def test_a_step_of_both_components_inspects_target_and_origin(
     two_nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of the injectors does not work. The machine does not need it, so it is ready."""
@@ -43,5 +43,5 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     failed = by_subject["writes by mpi_put"]
     assert failed["state"] == "limited"
     assert "no more flux" in failed["detail"]
-    assert not list(tmp_path.rglob(f"{LOOK_FOLDER_PREFIX}*"))
+    assert not list(tmp_path.rglob(f"{INSPECTION_FOLDER_PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""

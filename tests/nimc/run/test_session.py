@@ -48,12 +48,18 @@ def test_a_process_that_ignores_sigterm_is_killed_at_a_second_signal_or_after_a_
 
 def test_other_runs_of_the_user_on_this_host_are_named(monkeypatch):
     mine = "quick-here-1"
-    runs = {1: mine, 2: "tiny-here-2", 3: "tiny-here-2", 4: ".nimc-look-x", 5: ".nimc-look-y"}
+    runs = {
+        1: mine,
+        2: "tiny-here-2",
+        3: "tiny-here-2",
+        4: ".nimc-inspection-x",
+        5: ".nimc-inspection-y",
+    }
     runs[6] = ".nimc-inject-z"
     monkeypatch.setattr(
         session, "run_processes", lambda: [(n, f"/r/{name}") for n, name in runs.items()]
     )
-    expected = ["tiny-here-2", "a look at nodes", "an injection"]
+    expected = ["tiny-here-2", "an inspection of nodes", "an injection"]
     assert session.concurrent_runs(Path(f"/r/{mine}")) == expected
 
 
