@@ -44,6 +44,9 @@ _FOLDER_VARIABLES = (
     "OMPI_MCA_osc_rdma_backing_directory",
     "OMPI_MCA_osc_sm_backing_directory",
 )
+#: Variables for two ranks on one host. If MPI uses UCX, it opens no network interface. Otherwise it
+#: opens all of them, and fails if one of them vanishes meanwhile.
+_ONE_HOST_VARIABLES = {"UCX_TLS": "sm,self"}
 #: Launcher -> its options for both ranks on one host, and for one rank on each of two hosts.
 _ONE_HOST_OPTIONS = {options.SRUN: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
 _TWO_HOSTS_OPTIONS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
@@ -187,6 +190,7 @@ class MpiPut(Injector):
         if launcher and Path(launcher[0]).parent.resolve() == Path(sys.prefix, "bin").resolve():
             variables |= mpi_of_wheels(os.environ)
         if not _has_two_hosts(writer):
+            variables |= _ONE_HOST_VARIABLES
             folder = os.environ.get(FOLDER_VARIABLE)
             return variables | (dict.fromkeys(_FOLDER_VARIABLES, folder) if folder else {})
         if writer.device:

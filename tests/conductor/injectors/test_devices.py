@@ -100,5 +100,5 @@ def test_variables_of_one_host_and_of_short_writes():
     assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
     assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
     for planned in (writer(target="o", device="rxe0"), here):
-        assert MPI.environment(planned) == mpi_put.LAUNCHER_VARIABLES
-    assert "UCX_NET_DEVICES" not in MPI.environment(writer())
+        assert MPI.environment(planned) == {**mpi_put.LAUNCHER_VARIABLES, "UCX_TLS": "sm,self"}
+    assert MPI.environment(writer()).keys().isdisjoint({"UCX_TLS", "UCX_NET_DEVICES"})
